@@ -1,0 +1,61 @@
+"""Saddlescope: how attention learns to learn in context, trained exactly and predicted by theory.
+
+The headline names are loaded when they are first used, so that `import saddlescope` is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES = ("attention", "dynamics", "measure", "task", "theory")
+_HOME = {
+    "AbstractAttention": "attention",
+    "BalancedStart": "attention",
+    "ConvolutionalNetwork": "attention",
+    "EigenvectorStart": "attention",
+    "FixedPointStart": "attention",
+    "GivenStart": "attention",
+    "MergedAttention": "attention",
+    "PaperStart": "attention",
+    "SeparateAttention": "attention",
+    "TwoLayerNetwork": "attention",
+    "GradientDescent": "dynamics",
+    "GradientFlow": "dynamics",
+    "Progress": "dynamics",
+    "Record": "dynamics",
+    "resume": "dynamics",
+    "run": "dynamics",
+    "solver_error": "dynamics",
+    "train": "dynamics",
+    "ContextLengths": "task",
+    "InContextRegression": "task",
+    "Prompts": "task",
+    "Spectrum": "task",
+    "Statistics": "task",
+    "Setting": "setting",
+    "Trajectory": "trajectory",
+    "load": "storage",
+    "Interrupted": "errors",
+    "InvalidInput": "errors",
+    "SaddlescopeError": "errors",
+    "TheoryDoesNotApply": "errors",
+}
+
+__all__ = sorted([*_HOME, *_MODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"saddlescope.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"saddlescope.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'saddlescope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

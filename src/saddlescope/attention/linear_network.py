@@ -1,0 +1,187 @@
+"""The multi-layer linear networks that linear attention is equivalent to (T4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+
+from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.attention.merged import MergedAttention, unvectorise, vectorise
+from saddlescope.attention.separate import SeparateAttention
+from saddlescope.checks import FloatArray
+from saddlescope.task.prompts import cubic_features
+
+
+@dataclass(frozen=True)
+class TwoLayerNetwork(AbstractAttention):
+    r"""$\hat y = w_2^\top W_1 z$ on the cubic feature $z = \mathrm{vec}(\beta x_q^\top)$ (Z eq. 11).
+
+    `heads` hidden units, weights `output[H]`, `hidden[H, D²]`. With `hidden` holding the stacked
+    columns of $U_i$ it is `MergedAttention`, step by step.
+    """
+
+    heads: int
+    normalisation: str = "context"
+
+    @property
+    def degree(self) -> int:
+        return 2
+
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        return {"output": ("head",), "hidden": ("head", "feature")}
+
+    def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
+        return {"output": (self.heads,), "hidden": (self.heads, dimension**2)}
+
+    def deviations(self, dimension: int) -> dict[str, float]:
+        merged = self._attention.deviations(dimension)
+        return {"output": merged["v"], "hidden": merged["U"]}
+
+    def capacity(self, dimension: int) -> int:
+        return dimension
+
+    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+        return gain * unvectorise(weights["hidden"].T @ weights["output"])
+
+    def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
+        vector = vectorise(force)
+        return {
+            "output": weights["hidden"] @ vector,
+            "hidden": weights["output"][:, None] * vector[None, :],
+        }
+
+    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
+        return self.from_attention(self._attention.rotate(self.to_attention(weights), basis))
+
+    def conserved(self, weights: Weights) -> Weights:
+        return self._attention.conserved(self.to_attention(weights))
+
+    @property
+    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
+        return self._attention.conserved_axes
+
+    def balance(self, weights: Weights) -> Weights:
+        return self.from_attention(self._attention.balance(self.to_attention(weights)))
+
+    def realise(self, effective_map: FloatArray) -> Weights:
+        return self.from_attention(self._attention.realise(effective_map))
+
+    def predict(
+        self,
+        weights: Weights,
+        summary: Float[Array, "P D"],
+        query: Float[Array, "P D"],
+        gain: Any = 1.0,
+    ) -> Float[Array, " P"]:
+        return gain * (cubic_features(summary, query) @ weights["hidden"].T) @ weights["output"]
+
+    @property
+    def _attention(self) -> MergedAttention:
+        return MergedAttention(self.heads, self.normalisation)
+
+    def from_attention(self, weights: Weights) -> Weights:
+        """The network's weights from those of `MergedAttention`."""
+        return {"output": weights["v"], "hidden": vectorise(weights["U"])}
+
+    def to_attention(self, weights: Weights) -> Weights:
+        """The weights of `MergedAttention` from the network's."""
+        return {"v": weights["output"], "U": unvectorise(weights["hidden"])}
+
+
+@dataclass(frozen=True)
+class ConvolutionalNetwork(AbstractAttention):
+    r"""$\hat y = \sum_i v_i\, q_i^\top K_i z$, three layers on the cubic feature (Z eq. 18).
+
+    $K_i$ slides one kernel $k_i$ of length D over z with stride D. Weights `output[H]`,
+    `kernel[H, D]`, `hidden[H, D]`. It is rank-one `SeparateAttention`, step by step.
+    """
+
+    heads: int
+    normalisation: str = "context"
+
+    @property
+    def degree(self) -> int:
+        return 3
+
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        return {"output": ("head",), "kernel": ("head", "dim"), "hidden": ("head", "dim")}
+
+    def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
+        layer = (self.heads, dimension)
+        return {"output": (self.heads,), "kernel": layer, "hidden": layer}
+
+    def deviations(self, dimension: int) -> dict[str, float]:
+        separate = self._attention.deviations(dimension)
+        return {"output": separate["v"], "kernel": separate["k"], "hidden": separate["q"]}
+
+    def capacity(self, dimension: int) -> int:
+        return min(dimension, self.heads)
+
+    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+        return self._attention.effective_map(self.to_attention(weights), gain)
+
+    def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
+        # Each layer's gradient by way of the feature's force: patches of g are its columns.
+        dimension = force.shape[-1]
+        patches = vectorise(force).reshape(dimension, dimension)
+        convolved = weights["kernel"] @ patches.T
+        spread = weights["hidden"] @ patches
+        output = weights["output"][:, None]
+        return {
+            "output": (convolved * weights["hidden"]).sum(-1),
+            "kernel": output * spread,
+            "hidden": output * convolved,
+        }
+
+    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
+        return self.from_attention(self._attention.rotate(self.to_attention(weights), basis))
+
+    def conserved(self, weights: Weights) -> Weights:
+        return self._attention.conserved(self.to_attention(weights))
+
+    @property
+    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
+        return self._attention.conserved_axes
+
+    def balance(self, weights: Weights) -> Weights:
+        return self.from_attention(self._attention.balance(self.to_attention(weights)))
+
+    def realise(self, effective_map: FloatArray) -> Weights:
+        return self.from_attention(self._attention.realise(effective_map))
+
+    def predict(
+        self,
+        weights: Weights,
+        summary: Float[Array, "P D"],
+        query: Float[Array, "P D"],
+        gain: Any = 1.0,
+    ) -> Float[Array, " P"]:
+        prompts, dimension = summary.shape
+        patches = cubic_features(summary, query).reshape(prompts, dimension, dimension)
+        convolved = patches @ weights["kernel"].T
+        return gain * (convolved * weights["hidden"].T[None]).sum(1) @ weights["output"]
+
+    @property
+    def _attention(self) -> SeparateAttention:
+        return SeparateAttention(self.heads, 1, self.normalisation)
+
+    def from_attention(self, weights: Weights) -> Weights:
+        """The network's weights from those of rank-one `SeparateAttention`."""
+        return {
+            "output": weights["v"],
+            "kernel": weights["k"][..., 0, :],
+            "hidden": weights["q"][..., 0, :],
+        }
+
+    def to_attention(self, weights: Weights) -> Weights:
+        """The weights of rank-one `SeparateAttention` from the network's."""
+        return {
+            "v": weights["output"],
+            "k": weights["kernel"][..., None, :],
+            "q": weights["hidden"][..., None, :],
+        }

@@ -1,0 +1,70 @@
+"""The checks that constructors share, so that one kind of mistake has one kind of message."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from saddlescope.errors import InvalidInput
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def whole_number(field: str, value: object, at_least: int = 1) -> int:
+    """A whole number no smaller than `at_least`."""
+    wrong = isinstance(value, bool) or not isinstance(value, Real)
+    if wrong or not math.isfinite(value) or value != int(value) or value < at_least:  # type: ignore
+        raise InvalidInput(field, value, f"must be a whole number, at least {at_least}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def number(
+    field: str, value: object, *, above: float | None = None, at_least: float | None = None
+) -> float:
+    """A finite number, within the bounds that are given."""
+    bound = (
+        f" above {above:g}"
+        if above is not None
+        else f", at least {at_least:g}"
+        if at_least is not None
+        else ""
+    )
+    if isinstance(value, bool) or not isinstance(value, Real | Integral):
+        raise InvalidInput(field, value, f"must be a finite number{bound}")
+    result = float(value)
+    outside = (above is not None and result <= above) or (
+        at_least is not None and result < at_least
+    )
+    if not math.isfinite(result) or outside:
+        raise InvalidInput(field, value, f"must be a finite number{bound}")
+    return result
+
+
+def one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInput(field, value, "must be " + " or ".join(repr(word) for word in allowed))
+    return value
+
+
+def real_array(field: str, value: object, shape: tuple[int | None, ...] | None = None) -> FloatArray:
+    """A finite float64 array, of a shape if one is given (None: any length of that axis)."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, value, "must be an array of numbers") from None
+    if shape is not None:
+        fits = array.ndim == len(shape) and all(
+            want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+        )
+        if not fits:
+            wanted = tuple("any" if want is None else want for want in shape)
+            shown = "(" + ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "") + ")"
+            raise InvalidInput(f"{field}.shape", array.shape, f"must be {shown}")
+    if not np.isfinite(array).all():
+        raise InvalidInput(field, value, "must hold finite numbers only")
+    array.setflags(write=False)
+    return array

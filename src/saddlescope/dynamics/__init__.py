@@ -1,0 +1,22 @@
+"""How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
+
+from saddlescope.dynamics.descent import GradientDescent
+from saddlescope.dynamics.flow import GradientFlow
+from saddlescope.dynamics.job import Progress
+from saddlescope.dynamics.method import AbstractMethod
+from saddlescope.dynamics.record import Record
+from saddlescope.dynamics.risk import AbstractRisk
+from saddlescope.dynamics.train import resume, run, solver_error, train
+
+__all__ = [
+    "AbstractMethod",
+    "AbstractRisk",
+    "GradientDescent",
+    "GradientFlow",
+    "Progress",
+    "Record",
+    "resume",
+    "run",
+    "solver_error",
+    "train",
+]

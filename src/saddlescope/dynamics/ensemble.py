@@ -1,0 +1,36 @@
+"""Seeds in groups: small enough for one fused loop each, and no waiting between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+# Products in flight up to which XLA keeps a CPU step in one fused loop (measured: 0.05 µs a seed
+# and step at D = 4, H = 5 below it, 0.36 µs above).
+_FUSED_GROUP = 4096
+
+
+def group_size(seeds: int, weights: int, dimension: int) -> int:
+    """How many seeds advance together: all on an accelerator, a cache-friendly group on a CPU."""
+    if jax.default_backend() != "cpu":
+        return seeds
+    most = max(1, _FUSED_GROUP * 2 // (weights * dimension))
+    groups = -(-seeds // most)
+    return -(-seeds // groups)
+
+
+def map_groups(advance: Callable[[Any], Any], state: Any, size: int) -> Any:
+    """Apply `advance` to groups of `size` seeds, one group after another, in one compiled call."""
+    seeds = jax.tree.leaves(state)[0].shape[0]
+    grouped = jax.tree.map(lambda leaf: leaf.reshape(seeds // size, size, *leaf.shape[1:]), state)
+    moved, counts = jax.lax.map(advance, grouped)
+    return jax.tree.map(lambda leaf: leaf.reshape(seeds, *leaf.shape[2:]), moved), counts.sum()
+
+
+def pick(mask: Any, new: Any, old: Any) -> Any:
+    """Leaf by leaf, the new values of the seeds in `mask` and the old ones of the others."""
+    return jax.tree.map(
+        lambda a, b: jax.numpy.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b), new, old
+    )

@@ -1,0 +1,249 @@
+"""A setting made ready to be carried out, a segment at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention.starts import stack_starts
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics.checkpoint import write_checkpoint
+from saddlescope.dynamics.ensemble import group_size
+from saddlescope.dynamics.flow import GradientFlow
+from saddlescope.dynamics.layout import Layout
+from saddlescope.dynamics.memory import check_memory
+from saddlescope.dynamics.method import Problem
+from saddlescope.dynamics.risk import AbstractRisk, make_risk
+from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.precision import to_numpy
+from saddlescope.setting import Setting
+from saddlescope.trajectory import Outcome, Trajectory, assemble
+
+# A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
+_SEGMENT_SECONDS = 0.5
+_FIRST_SEGMENT = 500
+_CHECKPOINT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come, told at every segment border."""
+
+    share: float
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate from the pace so far, None while there is none."""
+        return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
+
+
+Report = Callable[[Progress], Any]
+
+
+class Job:
+    """One setting with its risk, its grid and its coordinates; to be used within 64-bit JAX."""
+
+    def __init__(self, setting: Setting, time_start: float = 0.0) -> None:
+        model, method, task = setting.model, setting.method, setting.task
+        self.setting = setting
+        self.time_start = time_start
+        self.clock_start = 0.0 if method.counts_steps else time_start
+        if method.end <= self.clock_start:
+            raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
+        risk, self.basis = make_risk(model, task)
+        layout = Layout.of(model, task.dimension)
+        grid = setting.record.grid(self.clock_start, method.end, whole=method.counts_steps)
+        seeds = len(setting.seeds)
+        check_memory(seeds, len(grid), _numbers_kept(setting, layout))
+        group = group_size(seeds, layout.size, task.dimension)
+        self.padding = -seeds % group
+        self.grid: FloatArray = grid
+        self.problem = Problem(
+            model=model,
+            layout=layout,
+            group=group,
+            keep_weights=setting.record.weights,
+            risk=jax.tree.map(jnp.asarray, risk),
+            grid=jnp.asarray(grid),
+            pace=jnp.asarray(1 / self.time_unit(risk)),
+            threshold=jnp.asarray(_threshold(setting, risk)),
+        )
+
+    def time_unit(self, risk: AbstractRisk) -> float:
+        """Units of flow time in one unit of the model's own time."""
+        return self.setting.model.time_unit(float(risk.gain))
+
+    @property
+    def digest(self) -> str:
+        """Names the run: its setting and where it began."""
+        return f"{self.setting.digest}-{float(self.time_start).hex()}"
+
+    def begin(self) -> Any:
+        """The state before the first segment."""
+        setting = self.setting
+        weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
+        if self.basis is not None:
+            weights = setting.model.rotate(weights, self.basis)
+        vectors = self.problem.layout.pack(weights, np)
+        copies = np.repeat(vectors[:1], self.padding, axis=0)
+        return setting.method.begin(self.problem, jnp.asarray(np.concatenate([vectors, copies])))
+
+    def restore(self, leaves: Sequence[FloatArray]) -> Any:
+        """The state whose leaves were saved, of this job or of one of the same shape."""
+        vectors = jnp.zeros((len(self.setting.seeds) + self.padding, self.problem.layout.size))
+        shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
+        return jax.tree.unflatten(jax.tree.structure(shape), [jnp.asarray(leaf) for leaf in leaves])
+
+    def continue_from(self, earlier: Trajectory) -> Any:
+        """The state with which to go on where an earlier run ended, exactly where that can be."""
+        before, now = earlier.setting, self.setting
+        same_flow = (
+            isinstance(now.method, GradientFlow)
+            and isinstance(before.method, GradientFlow)
+            and (now.method.rtol, now.method.atol) == (before.method.rtol, before.method.atol)
+            and now.model == before.model
+            and Setting(before.task, *_all_but_task(now)) == now
+            and now.seeds == before.seeds
+        )
+        if not same_flow:
+            return self.begin()
+        return now.method.go_on(self.problem, self.restore(earlier.state))
+
+    def carry_out(
+        self, state: Any, report: Report | None = None, checkpoint: str | Path | None = None
+    ) -> Trajectory:
+        """Advance to the end, reporting and saving at segment borders."""
+        began = saved = time.monotonic()
+        budget = _FIRST_SEGMENT
+        try:
+            while self._unfinished(state).any():
+                before = time.monotonic()
+                state, taken = self.setting.method.advance(self.problem, state, budget)
+                now = time.monotonic()
+                budget = _next_budget(taken, now - before)
+                if report is not None:
+                    report(Progress(self._share(state), now - began))
+                if checkpoint is not None and now - saved > _CHECKPOINT_SECONDS:
+                    write_checkpoint(checkpoint, self.digest, jax.tree.leaves(state))
+                    saved = now
+        except KeyboardInterrupt:
+            if checkpoint is not None:
+                write_checkpoint(checkpoint, self.digest, jax.tree.leaves(state))
+            raise Interrupted(self._trajectory(state)) from None
+        return self._trajectory(state)
+
+    def _unfinished(self, state: Any) -> Any:
+        records = state.records
+        index, converged, failed = map(
+            np.asarray, (records.index, records.converged, records.failed)
+        )
+        return (index < len(self.grid)) & ~converged & ~failed
+
+    def _share(self, state: Any) -> float:
+        end = self.setting.method.end
+        reached = (self.setting.method.clock(state) - self.clock_start) / (end - self.clock_start)
+        return float(np.where(self._unfinished(state), np.clip(reached, 0.0, 1.0), 1.0).mean())
+
+    def _trajectory(self, state: Any) -> Trajectory:
+        setting, seeds = self.setting, len(self.setting.seeds)
+        outcomes = tuple(self._outcome(state, seed) for seed in range(seeds))
+        records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
+        going_on = np.array([outcome.result == "interrupted" for outcome in outcomes])
+        # The record at which a seed failed holds nothing; before it all is sound.
+        sound = records.index - records.failed
+        points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
+        # A seed that rests repeats its last record; one that diverged has none after it.
+        place = np.minimum(np.arange(points), sound[:, None] - 1)
+        known = records.converged[:, None] | (np.arange(points) < sound[:, None])
+        loss = np.where(known, np.take_along_axis(records.loss, place, axis=1), np.nan)
+        recorded: Weights = {}
+        final: Weights = {}
+        if setting.record.weights:
+            path = np.take_along_axis(records.path, place[:, :, None], axis=1)
+            recorded = self._name(np.where(known[:, :, None], path, np.nan))
+            gain = float(self.problem.risk.gain)
+            recorded |= to_numpy(_derive(setting.model, recorded, gain))
+        else:
+            final = self._name(records.last)
+        clock = self.grid[:points]
+        flow_time = setting.method.flow_time(clock, self.time_unit(self.problem.risk))
+        offset = self.time_start if setting.method.counts_steps else 0.0
+        dataset = assemble(setting, clock, offset + flow_time, loss, recorded, final)
+        kept = state if going_on.any() else _without_records(state)
+        leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(kept))
+        return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
+
+    def _outcome(self, state: Any, seed: int) -> Outcome:
+        if bool(state.records.failed[seed]):
+            return Outcome("diverged", self.setting.method.failure(self.problem, state, seed))
+        if bool(state.records.converged[seed]):
+            return Outcome("converged")
+        finished = int(state.records.index[seed]) >= len(self.grid)
+        return Outcome("finished" if finished else "interrupted")
+
+    def _name(self, vectors: FloatArray) -> Weights:
+        """Flat weights, named, in the user's coordinates."""
+        weights = self.problem.layout.unpack(vectors)
+        return weights if self.basis is None else self.setting.model.rotate(weights, self.basis.T)
+
+
+@eqx.filter_jit
+def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
+    """The effective map and the conserved quantities at every record, [S, T, …]."""
+
+    def one(at: Weights) -> Weights:
+        return {"effective_map": model.effective_map(at, gain), **model.conserved(at)}
+
+    return jax.vmap(jax.vmap(one))(weights)  # type: ignore[no-any-return]
+
+
+def _without_records(state: Any) -> Any:
+    """A finished state without its records, which are in the dataset."""
+    empty = (state.records.loss[:, :0], state.records.path[:, :0])
+    return eqx.tree_at(lambda at: (at.records.loss, at.records.path), state, empty)
+
+
+def _all_but_task(setting: Setting) -> tuple[Any, ...]:
+    return setting.model, setting.method, setting.init, setting.record, setting.seeds
+
+
+def _numbers_kept(setting: Setting, layout: Layout) -> int:
+    """How many numbers are kept of each seed at each record."""
+    if not setting.record.weights:
+        return 1
+    derived = jax.eval_shape(
+        setting.model.conserved,
+        {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in layout.shapes},
+    )
+    conserved = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(derived))
+    return 1 + layout.size + layout.dimension**2 + conserved
+
+
+def _threshold(setting: Setting, risk: AbstractRisk) -> float:
+    """The loss at which a seed counts as converged."""
+    share, dimension = setting.method.converged, setting.task.dimension
+    if share is None:
+        return -np.inf
+    best = risk.best_map(setting.model.capacity(dimension))
+    if best is None:
+        raise InvalidInput(
+            "converged", share, "the least loss is not known where heads × rank is below D"
+        )
+    least, zero = float(risk.map_loss(best)), float(risk.map_loss(np.zeros_like(best)))
+    return least + float(share) * (zero - least)
+
+
+def _next_budget(taken: int, seconds: float) -> int:
+    """Steps for about half a second, growing by no more than eight times at once."""
+    return max(1, int(taken * min(_SEGMENT_SECONDS / max(seconds, 1e-6), 8.0)))

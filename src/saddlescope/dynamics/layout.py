@@ -1,0 +1,45 @@
+"""Named weights as one flat vector, which the compiled loops work on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from saddlescope.attention.base import AbstractAttention, Weights
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each named weight lies in the flat vector."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    dimension: int
+
+    @classmethod
+    def of(cls, model: AbstractAttention, dimension: int) -> Layout:
+        """The layout of a model's weights at input dimension D."""
+        return cls(tuple(model.shapes(dimension).items()), dimension)
+
+    @property
+    def size(self) -> int:
+        """The number of weights."""
+        return sum(math.prod(shape) for _, shape in self.shapes)
+
+    def pack(self, weights: Weights, arrays: Any) -> Any:
+        """Flatten named weights along the last axis; `arrays` is the NumPy or JAX namespace."""
+        lead = weights[self.shapes[0][0]].ndim - len(self.shapes[0][1])
+        parts = [
+            weights[name].reshape(*weights[name].shape[:lead], math.prod(shape))
+            for name, shape in self.shapes
+        ]
+        return arrays.concatenate(parts, axis=-1)
+
+    def unpack(self, vector: Any) -> Weights:
+        """Name the parts of a flat vector, whatever axes come before its last one."""
+        borders = accumulate((math.prod(shape) for _, shape in self.shapes), initial=0)
+        return {
+            name: vector[..., start:stop].reshape(*vector.shape[:-1], *shape)
+            for (name, shape), (start, stop) in zip(self.shapes, pairwise(borders), strict=True)
+        }

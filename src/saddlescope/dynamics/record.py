@@ -1,0 +1,69 @@
+"""When a run is recorded, and whether its weights are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddlescope.checks import FloatArray, one_of, real_array, whole_number
+from saddlescope.errors import InvalidInput
+
+# A logarithmic grid begins this share of the way to the end.
+_FIRST_LOGARITHMIC = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A recording grid: a number of `points` in a `spacing`, or given times or steps `at`.
+
+    `weights=False` keeps the loss alone (and the final weights), for large models.
+
+    >>> Record(points=3).grid(0, 10, whole=True).tolist()
+    [0, 5, 10]
+    """
+
+    points: int = 1000
+    spacing: str = "linear"
+    at: FloatArray | None = None
+    weights: bool = True
+
+    def __post_init__(self) -> None:
+        whole_number("record.points", self.points, at_least=2)
+        one_of("record.spacing", self.spacing, ("linear", "log"))
+        if not isinstance(self.weights, bool):
+            raise InvalidInput("record.weights", self.weights, "must be True or False")
+        if self.at is not None:
+            at = real_array("record.at", self.at, (None,))
+            if at.size == 0 or at[0] < 0 or (np.diff(at) <= 0).any():
+                raise InvalidInput("record.at", self.at, "must increase strictly from 0 or above")
+            object.__setattr__(self, "at", at)
+
+    @classmethod
+    def make(cls, value: object) -> Record:
+        """A record from whatever names one: itself, a number, a spacing, or times or steps."""
+        if value is None:
+            return cls()
+        if isinstance(value, Record):
+            return value
+        if isinstance(value, str):
+            return cls(spacing=value)
+        if np.ndim(value) == 0:  # type: ignore[arg-type]
+            return cls(points=whole_number("record", value, at_least=2))
+        return cls(at=real_array("record", value, (None,)))
+
+    def grid(self, start: float, end: float, *, whole: bool) -> FloatArray:
+        """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
+        if self.at is not None:
+            inside = self.at[(self.at > start) & (self.at < end)]
+            if self.at[-1] > end:
+                raise InvalidInput("record.at", self.at[-1], f"the run ends at {end:g}")
+            if whole and (inside != np.round(inside)).any():
+                raise InvalidInput("record.at", self.at, "must be whole steps")
+        elif self.spacing == "linear":
+            inside = np.linspace(start, end, self.points)[1:-1]
+        else:
+            first = max((end - start) * _FIRST_LOGARITHMIC, 1.0 if whole else 0.0)
+            inside = start + np.geomspace(first, end - start, self.points - 1)[:-1]
+        grid = np.concatenate([[start], inside, [end]])
+        return np.unique(np.round(grid)).astype(np.int64) if whole else grid

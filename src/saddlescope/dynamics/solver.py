@@ -1,0 +1,75 @@
+"""Tsitouras' 5(4) Runge–Kutta method with its stages unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import diffrax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+_TABLEAU = diffrax.Tsit5.tableau
+_STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
+_ERROR = [float(entry) for entry in _TABLEAU.b_error]
+
+
+def _combine(coefficients: list[float], slopes: list[Any]) -> Any:
+    return sum(c * slope for c, slope in zip(coefficients, slopes, strict=False) if c)
+
+
+class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
+    """`diffrax.Tsit5` on a flat vector, without diffrax's loop over stages.
+
+    The vector fields here cost less than a microsecond, so that the general stage loop would be
+    most of a step (measured: 23 µs a step against 9 at D = 4, H = 5, 6 seeds). Tableau, error
+    estimate and interpolation are diffrax's. The method's last stage is the next one's first, so
+    the solver state is the slope at the left end.
+    """
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes: (
+        diffrax.Tsit5.interpolation_cls(
+            t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes)
+        )
+    )
+
+    def order(self, terms: Any) -> int:
+        return 5
+
+    def error_order(self, terms: Any) -> float:
+        return 5.0
+
+    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, y0, args)
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Float[Array, " n"]:
+        slope: Float[Array, " n"] = terms.vf(t0, y0, args)
+        return slope
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: Any,
+        args: Any,
+        solver_state: Any,
+        made_jump: Any,
+    ) -> tuple[Any, Any, dict[str, Any], Any, diffrax.RESULTS]:
+        width = t1 - t0
+        slopes = [solver_state]
+        y1 = y0
+        for row in _STAGES:
+            y1 = y0 + width * _combine(row, slopes)
+            slopes.append(terms.vf(t0, y1, args))
+        error = width * _combine(_ERROR, slopes)
+        dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes)}
+        return y1, error, dense, slopes[-1], diffrax.RESULTS.successful
+
+
+def interpolate(start: Any, end: Any, at: Any, dense: dict[str, Any]) -> Float[Array, " n"]:
+    """The weights inside a step that led from `start` to `end`."""
+    inside = UnrolledTsit5.interpolation_cls(t0=start, t1=end, **dense)
+    weights: Float[Array, " n"] = inside.evaluate(at)
+    return weights

@@ -1,0 +1,32 @@
+"""What a task offers to models and dynamics."""
+
+from __future__ import annotations
+
+import abc
+
+from saddlescope.checks import FloatArray
+from saddlescope.task.lengths import ContextLengths
+from saddlescope.task.moments import RegressionMoments
+
+
+class AbstractTask(abc.ABC):
+    """A law of prompts whose population loss for linear attention is known exactly.
+
+    A task of your own subclasses this one; CONTRIBUTING shows how.
+    """
+
+    context_length: ContextLengths
+
+    @property
+    @abc.abstractmethod
+    def dimension(self) -> int:
+        """D."""
+
+    @property
+    @abc.abstractmethod
+    def common_basis(self) -> FloatArray | None:
+        """The eigenvectors that all of its moments share, [D, D], as columns; None if none do."""
+
+    @abc.abstractmethod
+    def moments(self) -> RegressionMoments:
+        """The exact moments that the population loss depends on (T3)."""

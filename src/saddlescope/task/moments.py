@@ -1,0 +1,57 @@
+r"""Exact moments of prompts: what the population loss needs, and nothing that grows with samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddlescope.checks import FloatArray
+
+
+def sandwich(covariance: FloatArray, inner: FloatArray, inverse_length: float) -> FloatArray:
+    r"""$E[\hat\Lambda A \hat\Lambda]$ for the empirical covariance of N Gaussian vectors (T2).
+
+    $\Lambda A \Lambda + (\Lambda A^\top \Lambda + \mathrm{tr}(A\Lambda)\,\Lambda)/N$, with
+    `inverse_length` $= E[1/N]$ where the length is random. With A = I this is T1 (Z eq. 20).
+
+    >>> sandwich(np.eye(2), np.eye(2), 1 / 4).tolist()
+    [[1.75, 0.0], [0.0, 1.75]]
+    """
+    spread = covariance @ inner.T @ covariance + np.trace(inner @ covariance) * covariance
+    return covariance @ inner @ covariance + inverse_length * spread
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionMoments:
+    r"""The moments of in-context regression that the loss of a linear attention depends on (T3).
+
+    $L(W) = \text{label power} - 2\langle W, \text{drive}\rangle
+    + \mathrm{tr}(W^\top B\, W \Lambda_q)$.
+    """
+
+    label_power: float
+    """$E[y_q^2] = \\mathrm{tr}(\\Sigma_w \\Lambda_q)$."""
+    drive: FloatArray
+    """$E[y_q \\beta x_q^\\top] = \\Lambda \\Sigma_w \\Lambda_q$, [D, D]."""
+    summary: FloatArray
+    """$B = E[\\beta\\beta^\\top]$ (T2), [D, D]."""
+    query: FloatArray
+    """$\\Lambda_q$, [D, D]."""
+
+
+def regression_moments(
+    covariance: FloatArray,
+    task_covariance: FloatArray,
+    query_covariance: FloatArray,
+    label_noise: float,
+    inverse_length: float,
+) -> RegressionMoments:
+    r"""T2 and T3's moments: $B = E[\hat\Lambda\Sigma_w\hat\Lambda] + \sigma^2\Lambda E[1/N]$."""
+    summary = sandwich(covariance, task_covariance, inverse_length)
+    return RegressionMoments(
+        label_power=float(np.trace(task_covariance @ query_covariance)),
+        drive=covariance @ task_covariance @ query_covariance,
+        summary=summary + label_noise**2 * inverse_length * covariance,
+        query=query_covariance,
+    )

@@ -1,0 +1,179 @@
+r"""Given data, and the sufficient statistics streamed from it (T6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from saddlescope.checks import FloatArray, real_array
+from saddlescope.errors import InvalidInput
+
+# Prompts whose features are held at once while statistics are accumulated.
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Prompts:
+    """Prompts as data: `x[P, N+1, D]` with the query last, `y[P, N+1]` with its target last.
+
+    `lengths[P]` gives each prompt's own context length where they differ; the context pairs beyond
+    it (positions `lengths[p]` to N−1) must be zero. Attention is divided by a prompt's own length.
+
+    >>> Prompts(np.ones((3, 5, 2)), np.ones((3, 5)))
+    Prompts(3 prompts, context_length=4, dimension=2)
+    """
+
+    x: FloatArray
+    y: FloatArray
+    lengths: FloatArray
+
+    def __init__(self, x: object, y: object, lengths: object = None) -> None:
+        inputs = real_array("x", x, (None, None, None))
+        count, tokens, dimension = inputs.shape
+        if count == 0 or tokens < 2 or dimension == 0:
+            raise InvalidInput(
+                "x.shape", inputs.shape, "must be (P, N+1, D) with P, N and D at least 1"
+            )
+        labels = real_array("y", y, (count, tokens))
+        own = real_array(
+            "lengths", np.full(count, tokens - 1) if lengths is None else lengths, (count,)
+        )
+        if ((own < 1) | (own > tokens - 1) | (own != np.round(own))).any():
+            raise InvalidInput("lengths", lengths, f"must be whole numbers from 1 to {tokens - 1}")
+        if lengths is not None:
+            beyond = np.arange(tokens - 1) >= own[:, None]
+            if inputs[:, :-1][beyond].any() or labels[:, :-1][beyond].any():
+                raise InvalidInput("lengths", lengths, "context pairs beyond them must be zero")
+        object.__setattr__(self, "x", inputs)
+        object.__setattr__(self, "y", labels)
+        object.__setattr__(self, "lengths", own)
+
+    @property
+    def count(self) -> int:
+        """P, the number of prompts."""
+        return self.x.shape[0]
+
+    @property
+    def context_length(self) -> int:
+        """N, the largest number of context pairs in a prompt."""
+        return self.x.shape[1] - 1
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.x.shape[2]
+
+    @property
+    def has_fixed_length(self) -> bool:
+        """Whether every prompt has all N context pairs."""
+        return bool((self.lengths == self.context_length).all())
+
+    @property
+    def summary(self) -> FloatArray:
+        r"""$\beta = \frac{1}{N}\sum_n y_n x_n$ of every prompt, [P, D]."""
+        summed = np.matmul(self.y[:, None, :-1], self.x[:, :-1])[:, 0]
+        return summed / self.lengths[:, None]
+
+    @property
+    def query(self) -> FloatArray:
+        """The query of every prompt, [P, D]."""
+        return self.x[:, -1]
+
+    @property
+    def target(self) -> FloatArray:
+        """The query's target of every prompt, [P]."""
+        return self.y[:, -1]
+
+    @property
+    def cubic_features(self) -> FloatArray:
+        r"""$z = \mathrm{vec}(\beta x_q^\top) = x_q \otimes \beta$ (T4, columns stacked), [P, D²]."""
+        return cubic_features(self.summary, self.query)
+
+    def statistics(self) -> Statistics:
+        """All that full-batch training of a linear attention sees of these prompts (T6)."""
+        return Statistics.from_batches([self])
+
+    def __repr__(self) -> str:
+        return (
+            f"Prompts({self.count} prompts, context_length={self.context_length}, "
+            f"dimension={self.dimension})"
+        )
+
+
+def cubic_features(summary: Any, query: Any) -> Any:
+    r"""$z = x_q \otimes \beta$ of each prompt, [P, D²], from `summary[P, D]` and `query[P, D]`."""
+    return (query[:, :, None] * summary[:, None, :]).reshape(summary.shape[0], -1)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Statistics:
+    r"""Sufficient statistics of prompts for a linear attention (T6).
+
+    With the cubic feature $z$ (T4), full-batch training on the squared loss sees data of any size
+    only through $E[z z^\top]$ (`second_moment[D², D²]`), $E[y z]$ (`cross_moment[D²]`) and
+    $E[y^2]$ (`label_power`).
+    """
+
+    second_moment: FloatArray
+    cross_moment: FloatArray
+    label_power: float
+    count: int
+    context_length: int | None
+    """N where every prompt has the same one, else None."""
+
+    def __init__(
+        self,
+        second_moment: object,
+        cross_moment: object,
+        label_power: float,
+        count: int,
+        context_length: int | None,
+    ) -> None:
+        cross = real_array("cross_moment", cross_moment, (None,))
+        if cross.size == 0 or round(cross.size**0.5) ** 2 != cross.size:
+            raise InvalidInput("cross_moment.shape", cross.shape, "must be (D²,)")
+        second = real_array("second_moment", second_moment, (cross.size, cross.size))
+        object.__setattr__(self, "second_moment", second)
+        object.__setattr__(self, "cross_moment", cross)
+        object.__setattr__(self, "label_power", float(label_power))
+        object.__setattr__(self, "count", int(count))
+        object.__setattr__(self, "context_length", context_length)
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[Prompts]) -> Statistics:
+        """Accumulate over batches of prompts in float64; only one chunk is held at a time."""
+        second = cross = None
+        power, count = 0.0, 0
+        lengths: set[int | None] = set()
+        for batch in batches:
+            if second is None or cross is None:
+                size = batch.dimension**2
+                second, cross = np.zeros((size, size)), np.zeros(size)
+            elif cross.size != batch.dimension**2:
+                raise InvalidInput(
+                    "dimension", batch.dimension, f"earlier batches have D = {cross.size**0.5:.0f}"
+                )
+            for start in range(0, batch.count, _CHUNK):
+                part = slice(start, start + _CHUNK)
+                chunk = Prompts(batch.x[part], batch.y[part], batch.lengths[part])
+                features = chunk.cubic_features
+                second += features.T @ features
+                cross += features.T @ chunk.target
+                power += float(chunk.target @ chunk.target)
+            count += batch.count
+            lengths.add(batch.context_length if batch.has_fixed_length else None)
+        if second is None or cross is None:
+            raise InvalidInput("batches", [], "must hold at least one batch of prompts")
+        length = lengths.pop() if len(lengths) == 1 else None
+        return cls(second / count, cross / count, power / count, count, length)
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return round(self.cross_moment.size**0.5)
+
+    def __repr__(self) -> str:
+        return f"Statistics({self.count} prompts, dimension={self.dimension})"

@@ -1,0 +1,166 @@
+"""The in-context regression law and its sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddlescope.checks import FloatArray, number, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.task.base import AbstractTask
+from saddlescope.task.lengths import ContextLengths
+from saddlescope.task.moments import RegressionMoments, regression_moments
+from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.task.spectrum import Spectrum, common_basis
+
+# Prompts drawn at once while statistics are streamed from the law.
+_BATCH = 4096
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class InContextRegression(AbstractTask):
+    r"""In-context linear regression (THEORY section 1).
+
+    $x_n \sim N(0, \Lambda)$ for $n = 1 \dots N$, $x_q \sim N(0, \Lambda_q)$,
+    $w \sim N(0, \Sigma_w)$, $y_n = w^\top x_n + \epsilon_n$ with
+    $\epsilon_n \sim N(0, \sigma^2)$, target $y_q = w^\top x_q$.
+
+    - `spectrum`: $\Lambda$, as eigenvalues, a matrix, text or a `Spectrum`.
+    - `context_length`: N, or a distribution of it (`ContextLengths`, or a mapping to shares).
+    - `task_covariance`: $\Sigma_w$, the identity by default.
+    - `query_covariance`: $\Lambda_q$, that of the context by default.
+    - `label_noise`: $\sigma$.
+
+    >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
+    >>> task.sample(5, seed=0)
+    Prompts(5 prompts, context_length=31, dimension=4)
+    """
+
+    spectrum: Spectrum
+    context_length: ContextLengths
+    task_covariance: Spectrum | None
+    query_covariance: Spectrum | None
+    label_noise: float
+
+    def __init__(
+        self,
+        spectrum: object,
+        context_length: object,
+        task_covariance: object = None,
+        query_covariance: object = None,
+        label_noise: float = 0.0,
+    ) -> None:
+        inputs = Spectrum.make(spectrum)
+        object.__setattr__(self, "spectrum", inputs)
+        object.__setattr__(self, "context_length", ContextLengths.make(context_length))
+        for field, value in (
+            ("task_covariance", task_covariance),
+            ("query_covariance", query_covariance),
+        ):
+            made = None if value is None else Spectrum.make(value, field)
+            if made is not None and made.dimension != inputs.dimension:
+                raise InvalidInput(
+                    f"{field}.dimension", made.dimension, f"spectrum has D = {inputs.dimension}"
+                )
+            object.__setattr__(self, field, made)
+        object.__setattr__(self, "label_noise", number("label_noise", label_noise, at_least=0.0))
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.spectrum.dimension
+
+    @property
+    def covariance(self) -> FloatArray:
+        r"""$\Lambda$, [D, D]."""
+        return self.spectrum.matrix
+
+    @property
+    def task_matrix(self) -> FloatArray:
+        r"""$\Sigma_w$, [D, D]."""
+        return np.eye(self.dimension) if self.task_covariance is None else self.task_covariance.matrix
+
+    @property
+    def query_matrix(self) -> FloatArray:
+        r"""$\Lambda_q$, [D, D]."""
+        return self.covariance if self.query_covariance is None else self.query_covariance.matrix
+
+    @property
+    def common_basis(self) -> FloatArray | None:
+        r"""The eigenvectors that $\Lambda$, $\Sigma_w$ and $\Lambda_q$ share, [D, D], or None."""
+        if self.task_covariance is None and self.query_covariance is None:
+            return self.spectrum.basis
+        return common_basis([self.covariance, self.task_matrix, self.query_matrix])
+
+    def moments(self) -> RegressionMoments:
+        """The exact moments that the population loss depends on (T2, T3)."""
+        return regression_moments(
+            self.covariance,
+            self.task_matrix,
+            self.query_matrix,
+            self.label_noise,
+            self.context_length.mean_inverse,
+        )
+
+    def sample(self, prompts: int, seed: int = 0) -> Prompts:
+        """Draw `prompts` prompts; the same seed draws the same prompts."""
+        count = whole_number("prompts", prompts)
+        return self._draw(count, np.random.default_rng(whole_number("seed", seed, at_least=0)))
+
+    def sample_batches(self, prompts: int, seed: int = 0) -> Iterator[Prompts]:
+        """Draw `prompts` prompts a batch at a time, in memory that does not grow with them."""
+        left = whole_number("prompts", prompts)
+        generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
+        while left:
+            batch = min(left, _BATCH)
+            yield self._draw(batch, generator)
+            left -= batch
+
+    def statistics(self, prompts: int, seed: int = 0) -> Statistics:
+        """Sufficient statistics of `prompts` freshly drawn prompts, streamed (T6)."""
+        return Statistics.from_batches(self.sample_batches(prompts, seed))
+
+    def _draw(self, count: int, generator: np.random.Generator) -> Prompts:
+        longest, dimension = self.context_length.longest, self.dimension
+        lengths = np.full(count, longest)
+        if not self.context_length.is_fixed:
+            lengths = generator.choice(
+                self.context_length.lengths, size=count, p=self.context_length.probabilities
+            )
+        x = np.empty((count, longest + 1, dimension))
+        x[:, :-1] = _gaussian(generator, (count, longest), self.spectrum)
+        x[:, -1] = _gaussian(generator, (count,), self.query_covariance or self.spectrum)
+        tasks = _gaussian(generator, (count,), self.task_covariance or Spectrum.white(dimension))
+        y = np.matmul(x, tasks[:, :, None])[:, :, 0]
+        if self.label_noise:
+            y[:, :-1] += self.label_noise * generator.standard_normal((count, longest))
+        if not self.context_length.is_fixed:
+            beyond = np.arange(longest) >= lengths[:, None]
+            x[:, :-1][beyond] = 0.0
+            y[:, :-1][beyond] = 0.0
+        return Prompts(x, y, None if self.context_length.is_fixed else lengths)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.spectrum), f"context_length={self.context_length!r}"]
+        if self.task_covariance is not None:
+            parts.append(f"task_covariance={self.task_covariance!r}")
+        if self.query_covariance is not None:
+            parts.append(f"query_covariance={self.query_covariance!r}")
+        if self.label_noise:
+            parts.append(f"label_noise={self.label_noise:g}")
+        return f"InContextRegression({', '.join(parts)})"
+
+
+def _gaussian(
+    generator: np.random.Generator, shape: tuple[int, ...], covariance: Spectrum
+) -> FloatArray:
+    scaled = generator.standard_normal((*shape, covariance.dimension)) * np.sqrt(
+        covariance.eigenvalues
+    )
+    return scaled @ covariance.basis.T if not _is_identity(covariance.basis) else scaled
+
+
+def _is_identity(basis: FloatArray) -> bool:
+    return bool(np.array_equal(basis, np.eye(len(basis))))

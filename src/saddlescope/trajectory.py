@@ -1,0 +1,189 @@
+"""The one result of training: labelled, saved, loaded, continued, drawn."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.attention.base import Weights
+from saddlescope.checks import FloatArray, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.setting import Setting
+
+if TYPE_CHECKING:
+    from saddlescope.comparison import Comparison
+    from saddlescope.measure.stages import Stages
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one seed's run ended.
+
+    `result` is `finished`, `converged`, `diverged` or `interrupted`; `message` says what happened
+    to a diverged one, and the cure.
+    """
+
+    result: str
+    message: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A training run over seeds and time.
+
+    `dataset` is an `xarray.Dataset` over (seed, time, …) with the loss, the weights, the effective
+    map and the conserved quantities; `outcomes` tells how each seed ended; `state` holds what
+    exact continuation needs.
+    """
+
+    dataset: xr.Dataset
+    setting: Setting
+    outcomes: tuple[Outcome, ...]
+    state: tuple[FloatArray, ...]
+    time_start: float = 0.0
+    """The flow time at which the run began: not 0 where it went on from another one."""
+
+    @property
+    def loss(self) -> FloatArray:
+        """The loss of every seed at every recorded time, [S, T]."""
+        return self.dataset["loss"].to_numpy()
+
+    @property
+    def time(self) -> FloatArray:
+        """The recorded flow times, [T]."""
+        return self.dataset["time"].to_numpy()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no seed was interrupted."""
+        return all(outcome.result != "interrupted" for outcome in self.outcomes)
+
+    def weights(self, seed: int | None = None, index: int = -1) -> Weights:
+        """The weights at a recorded point, of one seed (by its place) or of all of them."""
+        names = self.setting.model.axes
+        if index != -1 and not set(names) <= set(self.dataset):
+            raise InvalidInput("index", index, "only the last weights were recorded")
+        stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
+        arrays = [
+            array.isel(time=index) if "time" in array.dims else array for array in stored
+        ]
+        picked = arrays if seed is None else [array.isel(seed=seed) for array in arrays]
+        return {name: array.to_numpy() for name, array in zip(names, picked, strict=True)}
+
+    def stages(self, *, smoothing: float | None = None) -> tuple[Stages, ...]:
+        """The plateaus and drops of each seed's loss, as measured."""
+        from saddlescope.measure.stages import stages
+
+        return tuple(
+            stages(row[finite], self.time[finite], smoothing=smoothing)
+            for row in self.loss
+            for finite in [np.isfinite(row)]
+        )
+
+    def compare(self) -> Comparison:
+        """The run beside what the theory predicts of it."""
+        from saddlescope.comparison import compare
+
+        return compare(self)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the run beside its prediction; returns a matplotlib figure."""
+        from saddlescope.drawing import plot
+
+        return plot(self, **options)
+
+    def animate(self, path: str | Path, **options: Any) -> Path:
+        """Write the run as a film: GIF, or MP4 where ffmpeg is installed."""
+        from saddlescope.drawing import animate
+
+        return animate(self, path, **options)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Save to a folder, as zarr; `load` brings it back equal."""
+        from saddlescope.storage import save
+
+        return save(self, path, overwrite=overwrite)
+
+    def equals(self, other: object) -> bool:
+        """Whether another trajectory holds the same setting, values and outcomes."""
+        return (
+            isinstance(other, Trajectory)
+            and self.setting == other.setting
+            and self.outcomes == other.outcomes
+            and self.time_start == other.time_start
+            and self.dataset.identical(other.dataset)
+        )
+
+    def __repr__(self) -> str:
+        seeds, points = self.loss.shape
+        ended = ", ".join(
+            f"{sum(outcome.result == name for outcome in self.outcomes)} {name}"
+            for name in sorted({outcome.result for outcome in self.outcomes})
+        )
+        return (
+            f"Trajectory({type(self.setting.model).__name__}, {seeds} seeds, {points} points to "
+            f"time {self.time[-1]:g}: {ended})"
+        )
+
+    def _repr_html_(self) -> str:
+        from saddlescope.drawing import notebook_display
+
+        return notebook_display(self)
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that a run's numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in ("saddlescope", "jax", "jaxlib", "diffrax", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def assemble(
+    setting: Setting,
+    clock: FloatArray,
+    time: FloatArray,
+    loss: FloatArray,
+    recorded: Mapping[str, FloatArray],
+    final: Mapping[str, FloatArray],
+) -> xr.Dataset:
+    """Name the axes: `recorded` has seed and time in front, `final` has seed."""
+    model = setting.model
+    axes = {**model.axes, "effective_map": ("dim", "query_dim"), **model.conserved_axes}
+    variables: dict[str, Any] = {"loss": (("seed", "time"), loss)}
+    for name, values in recorded.items():
+        variables[name] = (("seed", "time", *axes[name]), values)
+    for name, values in final.items():
+        variables[f"final_{name}"] = (("seed", *axes[name]), values)
+    coordinates: dict[str, Any] = {"seed": list(setting.seeds), "time": time}
+    if setting.method.counts_steps:
+        coordinates["step"] = ("time", clock)
+    dataset = xr.Dataset(variables, coordinates)
+    dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
+    dataset["time"].attrs.update(long_name="flow time", units="τ")
+    dataset.attrs.update(
+        setting=json.dumps(setting.to_dict(), sort_keys=True),
+        digest=setting.digest,
+        versions=json.dumps(versions(), sort_keys=True),
+    )
+    return dataset
+
+
+def check_seed(trajectory: Trajectory, seed: object) -> int:
+    """A place in the ensemble."""
+    place = whole_number("seed", seed, at_least=0)
+    count = trajectory.loss.shape[0]
+    if place >= count:
+        raise InvalidInput("seed", seed, f"the run has seeds 0 to {count - 1}")
+    return place
