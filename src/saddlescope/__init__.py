@@ -36,6 +36,7 @@ _HOME = {
     "Spectrum": "task",
     "Statistics": "task",
     "Setting": "setting",
+    "predict": "prediction",
     "Trajectory": "trajectory",
     "load": "storage",
     "Interrupted": "errors",

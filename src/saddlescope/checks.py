@@ -50,7 +50,9 @@ def one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def real_array(field: str, value: object, shape: tuple[int | None, ...] | None = None) -> FloatArray:
+def real_array(
+    field: str, value: object, shape: tuple[int | None, ...] | None = None
+) -> FloatArray:
     """A finite float64 array, of a shape if one is given (None: any length of that axis)."""
     try:
         array = np.array(value, dtype=np.float64)

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 def to_numpy(tree: Any) -> Any:
     """Copy every JAX array in a tree to NumPy, leaving all else as it is."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, tree)
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, tree
+    )
 
 
 def in_float64(function: Callable[P, T]) -> Callable[P, T]:

@@ -72,9 +72,7 @@ class Trajectory:
         if index != -1 and not set(names) <= set(self.dataset):
             raise InvalidInput("index", index, "only the last weights were recorded")
         stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
-        arrays = [
-            array.isel(time=index) if "time" in array.dims else array for array in stored
-        ]
+        arrays = [array.isel(time=index) if "time" in array.dims else array for array in stored]
         picked = arrays if seed is None else [array.isel(seed=seed) for array in arrays]
         return {name: array.to_numpy() for name, array in zip(names, picked, strict=True)}
 

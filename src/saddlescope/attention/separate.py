@@ -103,9 +103,7 @@ class SeparateAttention(AbstractAttention):
             raise InvalidInput(
                 "heads × rank", self.heads * self.rank, f"cannot carry {len(values)} directions"
             )
-        weights = {
-            name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()
-        }
+        weights = {name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()}
         for head, start in enumerate(range(0, len(values), self.rank)):
             carried = slice(start, start + self.rank)
             count = len(values[carried])

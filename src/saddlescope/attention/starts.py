@@ -33,7 +33,7 @@ class PaperStart(AbstractStart):
     scale: float = 0.01
 
     def __post_init__(self) -> None:
-        number("init_scale", self.scale, above=0.0)
+        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
         generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
@@ -56,7 +56,7 @@ class BalancedStart(AbstractStart):
     direction: str = "random"
 
     def __post_init__(self) -> None:
-        number("init_scale", self.scale, above=0.0)
+        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
         one_of("direction", self.direction, ("random", "aligned"))
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
@@ -65,7 +65,9 @@ class BalancedStart(AbstractStart):
             if set(drawn) != {"v", "U"}:
                 raise InvalidInput("direction", "aligned", "needs merged attention")
             drive = _moments(task, "direction", "aligned").drive
-            drawn["U"] = np.broadcast_to(drive, drawn["U"].shape) * np.sign(drawn["v"])[:, None, None]
+            drawn["U"] = (
+                np.broadcast_to(drive, drawn["U"].shape) * np.sign(drawn["v"])[:, None, None]
+            )
         return model.balance(drawn)
 
 
@@ -85,7 +87,7 @@ class FixedPointStart(AbstractStart):
         if len(set(members)) != len(members):
             raise InvalidInput("subset", self.subset, "must name each eigenvector once")
         object.__setattr__(self, "subset", members)
-        number("init_scale", self.scale, at_least=0.0)
+        object.__setattr__(self, "scale", number("init_scale", self.scale, at_least=0.0))
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
         directions = eigenvectors(task, self.subset)
@@ -109,7 +111,7 @@ class EigenvectorStart(AbstractStart):
 
     def __post_init__(self) -> None:
         whole_number("direction", self.direction, at_least=0)
-        number("init_scale", self.scale, above=0.0)
+        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
         (direction,) = eigenvectors(task, (self.direction,))

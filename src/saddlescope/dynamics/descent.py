@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -46,10 +46,14 @@ class GradientDescent(AbstractMethod):
     converged: float | None = None
 
     def __post_init__(self) -> None:
-        number("learning_rate", self.learning_rate, above=0.0)
-        whole_number("steps", self.steps)
+        rate = number("learning_rate", self.learning_rate, above=0.0)
+        object.__setattr__(self, "learning_rate", rate)
+        object.__setattr__(self, "steps", whole_number("steps", self.steps))
         if self.converged is not None:
-            number("converged", self.converged, above=0.0)
+            object.__setattr__(self, "converged", number("converged", self.converged, above=0.0))
+
+    def shortened(self, end: float) -> GradientDescent:
+        return replace(self, steps=int(end), converged=None)
 
     @property
     def end(self) -> float:
@@ -81,9 +85,7 @@ class GradientDescent(AbstractMethod):
         return np.asarray(state.step)
 
     def failure(self, problem: Problem, state: DescentState, seed: int) -> str:
-        lost = _steps_to_overflow(
-            problem, jnp.asarray(self.learning_rate), state.finite[seed]
-        )
+        lost = _steps_to_overflow(problem, jnp.asarray(self.learning_rate), state.finite[seed])
         step = int(state.finite_step[seed]) + int(lost)
         return f"diverged at step {step}; try learning_rate {self._cure(problem):.2g}"
 

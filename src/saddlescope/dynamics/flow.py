@@ -53,19 +53,21 @@ class GradientFlow(AbstractMethod):
     converged: float | None = None
 
     def __post_init__(self) -> None:
-        number("until", self.until, above=0.0)
-        number("rtol", self.rtol, above=0.0)
-        number("atol", self.atol, above=0.0)
-        if self.converged is not None:
-            number("converged", self.converged, above=0.0)
+        for field in ("until", "rtol", "atol", "converged"):
+            value = getattr(self, field)
+            if value is not None or field != "converged":
+                object.__setattr__(self, field, number(field, value, above=0.0))
 
     def tightened(self, factor: float) -> GradientFlow:
         """The same flow at tolerances divided by `factor`."""
         return replace(self, rtol=self.rtol / factor, atol=self.atol / factor)
 
+    def shortened(self, end: float) -> GradientFlow:
+        return replace(self, until=end, converged=None)
+
     @property
     def end(self) -> float:
-        return float(self.until)
+        return self.until
 
     @property
     def counts_steps(self) -> bool:

@@ -126,6 +126,10 @@ class AbstractMethod(abc.ABC):
         """Flow time (τ = 1) since the start; `unit` as in `AbstractAttention.time_unit`."""
 
     @abc.abstractmethod
+    def shortened(self, end: float) -> AbstractMethod:
+        """The same method, to another last time or step, without resting at convergence."""
+
+    @abc.abstractmethod
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> Any:
         """The state at the first point of the grid."""
 

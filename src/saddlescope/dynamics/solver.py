@@ -29,9 +29,7 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
 
     term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes: (
-        diffrax.Tsit5.interpolation_cls(
-            t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes)
-        )
+        diffrax.Tsit5.interpolation_cls(t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes))
     )
 
     def order(self, terms: Any) -> int:

@@ -23,6 +23,8 @@ from saddlescope.task.base import AbstractTask
 from saddlescope.task.prompts import Prompts, Statistics
 from saddlescope.trajectory import Trajectory
 
+_MOST_SEEDS = 10_000_000
+
 
 def train(
     model: AbstractAttention,
@@ -106,7 +108,9 @@ def resume(interrupted: Trajectory, *, progress: Report | None = None) -> Trajec
     """Finish an interrupted run; the result equals that of a run that was never interrupted."""
     _check_type("interrupted", interrupted, Trajectory)
     if interrupted.is_complete:
-        raise InvalidInput("interrupted", interrupted, "is complete; train(start=…) goes on from it")
+        raise InvalidInput(
+            "interrupted", interrupted, "is complete; train(start=…) goes on from it"
+        )
     with jax.enable_x64(True):
         job = Job(interrupted.setting, interrupted.time_start)
         return job.carry_out(job.restore(interrupted.state), progress)
@@ -136,7 +140,10 @@ def _seeds(
     if seeds is None:
         return tuple(range(provided or 1))
     if np.ndim(seeds) == 0:  # type: ignore[arg-type]
-        chosen = tuple(range(whole_number("seeds", seeds)))
+        count = whole_number("seeds", seeds)
+        if count > _MOST_SEEDS:
+            raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
+        chosen = tuple(range(count))
     else:
         chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in seeds)  # type: ignore[union-attr]
     if provided is not None and max(chosen, default=0) >= provided:

@@ -57,7 +57,9 @@ class ContextLengths:
     def uniform(cls, low: int, high: int) -> ContextLengths:
         """Every length from `low` to `high`, both included, equally likely."""
         if whole_number("low", low) > whole_number("high", high):
-            raise InvalidInput("context_length", (low, high), "the low end must not exceed the high")
+            raise InvalidInput(
+                "context_length", (low, high), "the low end must not exceed the high"
+            )
         return cls(range(low, high + 1))
 
     @classmethod

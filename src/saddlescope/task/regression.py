@@ -80,7 +80,9 @@ class InContextRegression(AbstractTask):
     @property
     def task_matrix(self) -> FloatArray:
         r"""$\Sigma_w$, [D, D]."""
-        return np.eye(self.dimension) if self.task_covariance is None else self.task_covariance.matrix
+        return (
+            np.eye(self.dimension) if self.task_covariance is None else self.task_covariance.matrix
+        )
 
     @property
     def query_matrix(self) -> FloatArray:

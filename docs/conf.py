@@ -1,0 +1,66 @@
+"""How the documentation is built; warnings are errors (`make docs`)."""
+
+import re
+from importlib.metadata import version as installed_version
+from typing import Any
+
+project = "Saddlescope"
+author = "The Saddlescope developers"
+copyright = author
+release = version = installed_version("saddlescope")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+default_role = "code"
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = "Saddlescope"
+
+# Docstrings are read in a terminal and in a notebook first, so their mathematics stands between
+# dollars and their tags are bare words; here the one is set and the other is linked.
+_DOCSTRING_PARTS = re.compile(
+    r"""
+      (?P<code>``.+?``|`[^`]+`_?)
+    | \$\$(?P<display>.+?)\$\$
+    | \$(?P<inline>[^$]+?)\$
+    | \bT(?P<tag>[1-9]|1[0-467])\b
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _set_part(match: re.Match[str]) -> str:
+    if match["code"]:
+        return match["code"]
+    if match["display"]:
+        return ":math:`" + r"\displaystyle " + " ".join(match["display"].split()) + "`"
+    if match["inline"]:
+        return ":math:`" + " ".join(match["inline"].split()) + "`"
+    return f":ref:`T{match['tag']} <t{match['tag']}>`"
+
+
+def _set_docstring(
+    app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]
+) -> None:
+    paragraphs = "\n".join(lines).split("\n\n")
+    lines[:] = "\n\n".join(
+        text if ">>>" in text else _DOCSTRING_PARTS.sub(_set_part, text) for text in paragraphs
+    ).split("\n")
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _set_docstring)

@@ -1,0 +1,78 @@
+"""The static page: one file, no request to anywhere, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fdfdfb; --ink: #1b1d21; --faint: #6b7078;
+        --line: #d9d9d2; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #15171b; --ink: #e8e8e4; --faint: #9aa0a8; --line: #33373e; --accent: #56b4e9; }
+}
+body { margin: 0 auto; max-width: 68rem; padding: 2rem 1.25rem 4rem; background: var(--paper);
+       color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
+p.lead { color: var(--faint); margin-top: 0; }
+figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: var(--faint); font-size: .9rem; max-width: 48rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { padding: .28rem .9rem .28rem 0; text-align: right; border-bottom: 1px solid var(--line); }
+th { color: var(--faint); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; }
+code, pre { font: .88rem/1.5 ui-monospace, monospace; }
+pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .8rem 1rem;
+      border-radius: 6px; overflow-x: auto; }
+a { color: var(--accent); }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it, as HTML."""
+
+    title: str
+    body: str
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of plain text."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>\n" for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def figure(svg: str, caption: str) -> str:
+    """A drawing with its caption."""
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def paragraphs(lines: Iterable[str]) -> str:
+    """Plain text, a paragraph a line."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
+
+
+def write_page(path: str | Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
+    """Write a page and return its path."""
+    parts = "".join(
+        f"<section><h2>{escape(section.title)}</h2>{section.body}</section>\n"
+        for section in sections
+    )
+    text = (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n"
+        f'<body><main><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>\n{parts}'
+        "</main></body></html>\n"
+    )
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    return target

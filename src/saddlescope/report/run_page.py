@@ -1,0 +1,41 @@
+"""The page of one run: its picture, measured beside predicted, its setting."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+
+from saddlescope.comparison import Comparison
+from saddlescope.drawing import plot, to_svg
+from saddlescope.report.page import Section, figure, paragraphs, table, write_page
+from saddlescope.trajectory import Trajectory
+
+_CAPTION = (
+    "Left: the loss of every seed; dashed lines are the predicted plateaus, circles the predicted "
+    "drops, which come from the initial weights alone. Middle: how much of each eigenvector one "
+    "seed has learned; 1 is the optimum. Right: the value weight of each head."
+)
+
+
+def write_run_page(
+    trajectory: Trajectory, comparison: Comparison, path: str | Path, command: str = ""
+) -> Path:
+    """Write the page of a run; `command` is shown as what makes it."""
+    setting = trajectory.setting
+    svg = to_svg(plot(trajectory, comparison=comparison))
+    values = json.dumps(setting.to_dict(), indent=2)
+    sections = [
+        Section("The run", figure(svg, _CAPTION)),
+        Section(
+            "Measured beside predicted",
+            table(comparison.headings, comparison.cells()) + paragraphs(comparison.summary),
+        ),
+        Section(
+            "Setting", f"<pre>{escape(values)}</pre><p>digest <code>{setting.digest}</code></p>"
+        ),
+    ]
+    if command:
+        sections.append(Section("Make it again", f"<pre>{escape(command)}</pre>"))
+    lead = f"{setting.model!r} on {setting.task!r}"
+    return write_page(path, "Saddlescope: a training run and its prediction", lead, sections)

@@ -1,0 +1,88 @@
+"""Trajectories on disk: a zarr folder with a format version, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
+from saddlescope.setting import Setting
+from saddlescope.trajectory import Outcome, Trajectory
+
+if TYPE_CHECKING:
+    import zarr
+
+FORMAT = 1
+
+
+def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Save a trajectory to a folder; an existing one is replaced only when told to."""
+    import zarr
+
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise InvalidInput("path", str(path), "exists already; overwrite=True replaces it")
+    unfinished = target.with_name(f".{target.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    trajectory.dataset.to_zarr(unfinished, group="dataset", consolidated=False, zarr_format=3)
+    root = zarr.open_group(unfinished, mode="a", zarr_format=3)
+    arrays: dict[str, Any] = {}
+    setting = trajectory.setting.to_dict(arrays)
+    _write(root, "arrays", arrays)
+    _write(root, "state", {str(place): leaf for place, leaf in enumerate(trajectory.state)})
+    root.attrs.update(
+        saddlescope_format=FORMAT,
+        setting=json.dumps(setting),
+        outcomes=[[outcome.result, outcome.message] for outcome in trajectory.outcomes],
+        time_start=trajectory.time_start,
+    )
+    if target.exists():
+        shutil.rmtree(target)
+    unfinished.rename(target)
+    return target
+
+
+def load(path: str | Path) -> Trajectory:
+    """Load a trajectory that `save` wrote."""
+    import zarr
+
+    target = Path(path)
+    if not target.is_dir():
+        raise CannotRead(f"path = {str(path)!r}: there is no saved run")
+    try:
+        root = zarr.open_group(target, mode="r")
+        version = root.attrs.get("saddlescope_format")
+        if version != FORMAT:
+            raise CannotRead(
+                f"path = {str(path)!r}: has format {version}, this version reads format {FORMAT}"
+            )
+        dataset = xr.open_zarr(target, group="dataset", consolidated=False, chunks=None).load()
+        setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), _read(root, "arrays"))
+        state = _read(root, "state")
+        outcomes = tuple(Outcome(*outcome) for outcome in root.attrs["outcomes"])  # type: ignore
+        start = float(root.attrs["time_start"])  # type: ignore[arg-type]
+    except SaddlescopeError:
+        raise
+    except Exception as error:
+        # zarr and its codecs raise many kinds of errors on damaged files; all mean the same here.
+        raise CannotRead(
+            f"path = {str(path)!r}: is damaged or no saved run ({type(error).__name__})"
+        ) from error
+    leaves = tuple(state[str(place)] for place in range(len(state)))
+    return Trajectory(dataset, setting, outcomes, leaves, start)
+
+
+def _write(root: zarr.Group, name: str, arrays: dict[str, Any]) -> None:
+    group = root.create_group(name)
+    for key, value in arrays.items():
+        group.create_array(key, data=np.asarray(value))
+
+
+def _read(root: zarr.Group, name: str) -> dict[str, Any]:
+    return {key: np.asarray(array[...]) for key, array in root[name].arrays()}  # type: ignore

@@ -1,0 +1,36 @@
+"""Strict numerics for every test; the user's global 64-bit setting stays off."""
+
+import os
+from collections.abc import Iterator
+
+# Before JAX and matplotlib are imported, and inherited by the processes that tests start.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["MPLBACKEND"] = "Agg"
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# "fixed" draws the same examples every time; HYPOTHESIS_PROFILE=explore looks further.
+# A first example compiles, so neither deadlines nor slow draws mean anything.
+_compiling = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("fixed", derandomize=True, database=None, **_compiling)
+hypothesis.settings.register_profile("explore", max_examples=500, **_compiling)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warnings_are_errors(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.inipath is not None
+    assert pytestconfig.inipath.name == "pyproject.toml"
+    assert pytestconfig.getini("filterwarnings")[0] == "error"
+
+
+@pytest.fixture(autouse=True)
+def _global_precision_untouched() -> Iterator[None]:
+    assert not jax.config.jax_enable_x64
+    yield
+    assert not jax.config.jax_enable_x64, "the test changed the global jax_enable_x64"
