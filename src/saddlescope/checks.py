@@ -11,6 +11,7 @@ import numpy as np
 from saddlescope.errors import InvalidInput
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 
 def whole_number(field: str, value: object, at_least: int = 1) -> int:
@@ -18,7 +19,7 @@ def whole_number(field: str, value: object, at_least: int = 1) -> int:
     wrong = isinstance(value, bool) or not isinstance(value, Real)
     if wrong or not math.isfinite(value) or value != int(value) or value < at_least:  # type: ignore
         raise InvalidInput(field, value, f"must be a whole number, at least {at_least}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)  # type: ignore[call-overload]
 
 
 def number(

@@ -21,7 +21,7 @@ from saddlescope.trajectory import Trajectory, check_seed
 # lightness, so that neighbours differ in grey as well.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 THEORY_COLOUR = "#555555"
-STYLE: dict[str, Any] = {
+STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,

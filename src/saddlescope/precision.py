@@ -30,6 +30,6 @@ def in_float64(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         with jax.enable_x64(True):
-            return to_numpy(function(*args, **kwargs))  # type: ignore[no-any-return]
+            return to_numpy(function(*args, **kwargs))
 
     return inside

@@ -94,7 +94,7 @@ def predict(
     [1.0, 0.136]
     """
     start, end = PaperStart(init_scale), number("until", until, above=0.0)
-    chosen = range(whole_number("seeds", seeds)) if np.ndim(seeds) == 0 else seeds  # type: ignore
+    chosen = seeds if isinstance(seeds, Sequence) else range(whole_number("seeds", seeds))
     least = theory.minimum(task).loss
     notes: list[str] = []
     levels: FloatArray | None = None
@@ -142,7 +142,7 @@ def predicted_drop_times(
         return (drop if drop is not None and drop <= until else None,)
     staircase = theory.predict_staircase(task, model, weights, until=until)
     times = [drop.time for drop in staircase.drops]
-    return tuple([*times, *[None] * (len(levels) - 1 - len(times))])
+    return (*times, *[None] * (len(levels) - 1 - len(times)))
 
 
 def _population_loss(task: Any, effective_map: FloatArray) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.attention.base import Weights
-from saddlescope.checks import FloatArray, whole_number
+from saddlescope.checks import AnyArray, FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 
@@ -47,7 +47,7 @@ class Trajectory:
     dataset: xr.Dataset
     setting: Setting
     outcomes: tuple[Outcome, ...]
-    state: tuple[FloatArray, ...]
+    state: tuple[AnyArray, ...]
     time_start: float = 0.0
     """The flow time at which the run began: not 0 where it went on from another one."""
 
@@ -150,7 +150,7 @@ def versions() -> dict[str, str]:
 
 def assemble(
     setting: Setting,
-    clock: FloatArray,
+    clock: AnyArray,
     time: FloatArray,
     loss: FloatArray,
     recorded: Mapping[str, FloatArray],

@@ -66,7 +66,7 @@ class AbstractAttention(abc.ABC):
 
     @abc.abstractmethod
     def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
-        r"""The velocity $-\frac12\partial L/\partial w$ of each weight, given that of $\sum_i v_i U_i$.
+        r"""The velocity $-\frac12\partial L/\partial w$ of each weight, given that of the map.
 
         It is linear in the force (T3), so that a rate may be multiplied into it.
         """
@@ -153,7 +153,7 @@ def apply_to_rows(rows: Float[Array, "J D"], matrix: Float[Array, "D D"]) -> Flo
 
 
 def singular_parts(effective_map: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""$W = \sum_m s_m\, a_m b_m^\top$ without the vanishing terms: `a[m, D]`, `s[m]`, `b[m, D]`."""
+    r"""$W = \sum_m s_m\, a_m b_m^\top$ without its vanishing terms: `a[m, D], s[m], b[m, D]`."""
     left, values, right = np.linalg.svd(effective_map)
     kept = values > 1e-12 * max(values[0], np.finfo(float).tiny)
     return left.T[kept], values[kept], right[kept]

@@ -17,10 +17,11 @@ from saddlescope.task.prompts import cubic_features
 
 @dataclass(frozen=True)
 class TwoLayerNetwork(AbstractAttention):
-    r"""$\hat y = w_2^\top W_1 z$ on the cubic feature $z = \mathrm{vec}(\beta x_q^\top)$ (Z eq. 11).
+    r"""$\hat y = w_2^\top W_1 z$, two layers on the cubic feature (Z eq. 11).
 
-    `heads` hidden units, weights `output[H]`, `hidden[H, D²]`. With `hidden` holding the stacked
-    columns of $U_i$ it is `MergedAttention`, step by step.
+    $z = \mathrm{vec}(\beta x_q^\top)$. There are `heads` hidden units, with weights `output[H]` and
+    `hidden[H, D²]`. With `hidden` holding the stacked columns of $U_i$ it is `MergedAttention`,
+    step by step.
     """
 
     heads: int

@@ -75,12 +75,12 @@ class MergedAttention(AbstractAttention):
         return weights
 
 
-def vectorise(matrix: Float[Array, "D D"]) -> Float[Array, " DD"]:
+def vectorise(matrix: Float[Array, "*S D D"]) -> Float[Array, "*S DD"]:
     """Stack the columns of a matrix: the order of the cubic feature (T4)."""
     return matrix.swapaxes(-1, -2).reshape(*matrix.shape[:-2], -1)
 
 
-def unvectorise(vector: Float[Array, " DD"]) -> Float[Array, "D D"]:
+def unvectorise(vector: Float[Array, "*S DD"]) -> Float[Array, "*S D D"]:
     """The matrix whose stacked columns are the vector (T4)."""
     dimension = round(vector.shape[-1] ** 0.5)
     return vector.reshape(*vector.shape[:-1], dimension, dimension).swapaxes(-1, -2)

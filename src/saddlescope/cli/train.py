@@ -18,7 +18,7 @@ EXAMPLE = """Train linear attention exactly and set the run beside its predictio
 
 Example:
 
-  saddlescope train --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --rank 1 --init-scale .01 --seeds 6 --until 20000 --out out
+  saddlescope train --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --seeds 6 --out out
 
 Writes OUT/index.html, OUT/run (read it with saddlescope.load) and OUT/comparison.json. An
 interrupted run goes on when the same command is given again.

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
 
 
-def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[FloatArray]) -> None:
+def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[AnyArray]) -> None:
     """Save a run's state; a kill while writing leaves the previous checkpoint as it was."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[FloatArray]
     os.replace(unfinished, target)
 
 
-def read_checkpoint(path: str | Path, digest: str) -> tuple[FloatArray, ...] | None:
+def read_checkpoint(path: str | Path, digest: str) -> tuple[AnyArray, ...] | None:
     """The saved state of the run with that digest, None where there is no checkpoint."""
     target = Path(path)
     if not target.exists():

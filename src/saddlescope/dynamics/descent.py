@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from saddlescope.checks import FloatArray, number, whole_number
+from saddlescope.checks import AnyArray, FloatArray, number, whole_number
 from saddlescope.dynamics.ensemble import map_groups
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 
@@ -63,7 +63,7 @@ class GradientDescent(AbstractMethod):
     def counts_steps(self) -> bool:
         return True
 
-    def flow_time(self, clock: FloatArray, unit: float) -> FloatArray:
+    def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
 
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> DescentState:
@@ -81,7 +81,7 @@ class GradientDescent(AbstractMethod):
         )
         return moved, int(taken)
 
-    def clock(self, state: DescentState) -> FloatArray:
+    def clock(self, state: DescentState) -> AnyArray:
         return np.asarray(state.step)
 
     def failure(self, problem: Problem, state: DescentState, seed: int) -> str:
@@ -120,7 +120,7 @@ def _advance(problem: Problem, rate: Any, state: DescentState, budget: Any) -> t
             moved = jax.lax.fori_loop(0, count, lambda _, vector: move(vector), state.weights)
             weights = jnp.where(active[:, None], moved, state.weights)
             sound = active & jnp.isfinite(weights).all(-1)
-            steps = state.step + count * active
+            steps = state.step + jnp.where(active, count, 0)
             records = state.records.write(problem, active & (step + count == target), weights)
             return DescentState(
                 step=steps,

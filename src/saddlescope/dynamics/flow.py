@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from saddlescope.checks import FloatArray, number
+from saddlescope.checks import AnyArray, FloatArray, number
 from saddlescope.dynamics.ensemble import map_groups, pick
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 from saddlescope.dynamics.solver import UnrolledTsit5, interpolate
@@ -73,11 +73,11 @@ class GradientFlow(AbstractMethod):
     def counts_steps(self) -> bool:
         return False
 
-    def flow_time(self, clock: FloatArray, unit: float) -> FloatArray:
+    def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return np.asarray(clock, dtype=np.float64)
 
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> FlowState:
-        return _begin(problem, self._tolerances, weights)  # type: ignore[no-any-return]
+        return _begin(problem, self._tolerances, weights)
 
     def go_on(self, problem: Problem, state: FlowState) -> FlowState:
         # The step that crossed the end of the old grid was not taken: it is taken now, and the
@@ -88,7 +88,7 @@ class GradientFlow(AbstractMethod):
         moved, taken = _advance(problem, self._tolerances, state, jnp.asarray(budget))
         return moved, int(taken)
 
-    def clock(self, state: FlowState) -> FloatArray:
+    def clock(self, state: FlowState) -> AnyArray:
         return np.asarray(state.solver.time)
 
     def failure(self, problem: Problem, state: FlowState, seed: int) -> str:
@@ -106,7 +106,7 @@ def _equation(problem: Problem) -> diffrax.ODETerm[Any]:
     return diffrax.ODETerm(lambda t, y, args: problem.velocity(y, problem.pace))
 
 
-def _controller(tolerances: tuple[Any, Any]) -> diffrax.PIDController[Any, Any]:
+def _controller(tolerances: tuple[Any, Any]) -> Any:
     # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
     # long rest at a fixed point.
     rtol, atol = tolerances

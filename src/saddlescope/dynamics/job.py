@@ -16,7 +16,7 @@ import numpy as np
 
 from saddlescope.attention.base import AbstractAttention, Weights
 from saddlescope.attention.starts import stack_starts
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.checkpoint import write_checkpoint
 from saddlescope.dynamics.ensemble import group_size
 from saddlescope.dynamics.flow import GradientFlow
@@ -68,7 +68,7 @@ class Job:
         check_memory(seeds, len(grid), _numbers_kept(setting, layout))
         group = group_size(seeds, layout.size, task.dimension)
         self.padding = -seeds % group
-        self.grid: FloatArray = grid
+        self.grid: AnyArray = grid
         self.problem = Problem(
             model=model,
             layout=layout,
@@ -99,7 +99,7 @@ class Job:
         copies = np.repeat(vectors[:1], self.padding, axis=0)
         return setting.method.begin(self.problem, jnp.asarray(np.concatenate([vectors, copies])))
 
-    def restore(self, leaves: Sequence[FloatArray]) -> Any:
+    def restore(self, leaves: Sequence[AnyArray]) -> Any:
         """The state whose leaves were saved, of this job or of one of the same shape."""
         vectors = jnp.zeros((len(self.setting.seeds) + self.padding, self.problem.layout.size))
         shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
@@ -205,7 +205,7 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
     def one(at: Weights) -> Weights:
         return {"effective_map": model.effective_map(at, gain), **model.conserved(at)}
 
-    return jax.vmap(jax.vmap(one))(weights)  # type: ignore[no-any-return]
+    return jax.vmap(jax.vmap(one))(weights)
 
 
 def _without_records(state: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Real
 
 from saddlescope.attention.base import AbstractAttention
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.layout import Layout
 from saddlescope.dynamics.risk import AbstractRisk
 
@@ -25,7 +25,7 @@ class Problem(eqx.Module):
     """How many seeds advance together."""
     keep_weights: bool = eqx.field(static=True)
     risk: AbstractRisk
-    grid: Float[Array, " T"]
+    grid: Real[Array, " T"]
     """When to record, on the method's own clock; the first entry is where the run begins."""
     pace: Float[Array, ""]
     """Units of the model's own time in one unit of flow time."""
@@ -90,7 +90,7 @@ class Records(eqx.Module):
         if problem.keep_weights:
             path = path.at[seeds, place].set(weights, mode="drop", unique_indices=True)
         return Records(
-            index=self.index + due,
+            index=self.index + due.astype(self.index.dtype),
             last=jnp.where(due[:, None], weights, self.last),
             converged=self.converged | (due & (loss <= problem.threshold)),
             failed=self.failed | (due & ~jnp.isfinite(loss)),
@@ -122,7 +122,7 @@ class AbstractMethod(abc.ABC):
         """Whether the method's own clock is the step, rather than the flow time."""
 
     @abc.abstractmethod
-    def flow_time(self, clock: FloatArray, unit: float) -> FloatArray:
+    def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         """Flow time (τ = 1) since the start; `unit` as in `AbstractAttention.time_unit`."""
 
     @abc.abstractmethod
@@ -142,7 +142,7 @@ class AbstractMethod(abc.ABC):
         """Advance by at most about `budget` steps; the new state and the steps taken."""
 
     @abc.abstractmethod
-    def clock(self, state: Any) -> FloatArray:
+    def clock(self, state: Any) -> AnyArray:
         """How far each seed has come on the method's own clock, [S]."""
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, one_of, real_array, whole_number
+from saddlescope.checks import AnyArray, FloatArray, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 
 # A logarithmic grid begins this share of the way to the end.
@@ -52,7 +52,7 @@ class Record:
             return cls(points=whole_number("record", value, at_least=2))
         return cls(at=real_array("record", value, (None,)))
 
-    def grid(self, start: float, end: float, *, whole: bool) -> FloatArray:
+    def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
         if self.at is not None:
             inside = self.at[(self.at > start) & (self.at < end)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Weights, apply_to_rows
+from saddlescope.attention.base import AbstractAttention, Array, Weights, apply_to_rows
 from saddlescope.attention.merged import unvectorise, vectorise
 from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
@@ -49,7 +49,7 @@ class AbstractRisk(eqx.Module):
 
 
 class DiagonalRisk(AbstractRisk):
-    r"""The population loss in the common eigenbasis: $G_{ab} = c_a\delta_{ab} - b_a\kappa_b W_{ab}$."""
+    r"""The population loss in the common basis: $G_{ab} = c_a\delta_{ab} - b_a\kappa_b W_{ab}$."""
 
     gain: Any
     label_power: Any

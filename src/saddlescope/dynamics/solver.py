@@ -54,7 +54,7 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
         args: Any,
         solver_state: Any,
         made_jump: Any,
-    ) -> tuple[Any, Any, dict[str, Any], Any, diffrax.RESULTS]:
+    ) -> tuple[Any, Any, dict[str, Any], Any, Any]:
         width = t1 - t0
         slopes = [solver_state]
         y1 = y0

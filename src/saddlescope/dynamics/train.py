@@ -47,7 +47,7 @@ def train(
       (any start of `saddlescope.attention`), `weights` (given arrays, with or without a seed axis),
       or `start` (go on from where another run ended; times go on, steps begin at 0).
     - `seeds`: how many, or which.
-    - `record`: a number of points, `"linear"` or `"log"`, an array of times or steps, or a `Record`.
+    - `record`: a number of points, `"linear"` or `"log"`, times or steps, or a `Record`.
     - `progress`: called with a `Progress` at every segment border.
     - `checkpoint`: a file in which an unfinished run survives; the same call goes on from it.
 
@@ -139,13 +139,13 @@ def _seeds(
     provided = init.count(model, task) if isinstance(init, GivenStart) else None
     if seeds is None:
         return tuple(range(provided or 1))
-    if np.ndim(seeds) == 0:  # type: ignore[arg-type]
+    if np.ndim(seeds) == 0:
         count = whole_number("seeds", seeds)
         if count > _MOST_SEEDS:
             raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
         chosen = tuple(range(count))
     else:
-        chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in seeds)  # type: ignore[union-attr]
+        chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())
     if provided is not None and max(chosen, default=0) >= provided:
         raise InvalidInput("seeds", seeds, f"weights are given for {provided} seeds")
     return chosen

@@ -1,4 +1,4 @@
-r"""Exact moments of prompts: what the population loss needs, and nothing that grows with samples."""
+"""Exact moments of prompts: what the population loss needs, whatever the number of samples."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Prompts:
 
     @property
     def cubic_features(self) -> FloatArray:
-        r"""$z = \mathrm{vec}(\beta x_q^\top) = x_q \otimes \beta$ (T4, columns stacked), [P, D²]."""
+        r"""$z = \mathrm{vec}(\beta x_q^\top) = x_q \otimes \beta$ (T4), [P, D²]."""
         return cubic_features(self.summary, self.query)
 
     def statistics(self) -> Statistics:

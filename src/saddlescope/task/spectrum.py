@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +88,7 @@ class Spectrum:
     @classmethod
     def parse(cls, text: str) -> Spectrum:
         """Read `.4,.3,.2,.1`, `white:D[:variance]` or `power:D[:exponent[:trace]]`."""
-        makers = {"white": cls.white, "power": cls.power_law}
+        makers: dict[str, Callable[..., Spectrum]] = {"white": cls.white, "power": cls.power_law}
         name, *numbers = text.strip().split(":")
         try:
             if name in makers and 1 <= len(numbers) <= (2 if name == "white" else 3):
