@@ -20,7 +20,7 @@ help: ## Show this list
 
 run: $(CORE) ## Train the staircase, predict it, write out/index.html and print the table
 	$(BIN)/saddlescope train --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --rank 1 \
-		--init-scale .01 --seeds 6 --until 20000 --out out
+		--init-scale .01 --seeds 6 --until 60000 --out out
 
 test: $(FULL) browser ## Run all tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)

@@ -288,7 +288,7 @@ def _followed_again(
         Setting(
             task=setting.task,
             model=setting.model,
-            method=setting.method.shortened(width),
+            method=setting.method.shortened(float(width)),
             init=start,
             record=Record(points=len(time)),
             seeds=tuple(range(len(starts))),

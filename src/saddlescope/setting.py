@@ -141,7 +141,7 @@ def _describe_array(value: FloatArray, arrays: dict[str, FloatArray]) -> Any:
 
 def _build(field: str, value: Any, arrays: Mapping[str, FloatArray]) -> Any:
     if isinstance(value, list):
-        return [_build(field, item, arrays) for item in value]
+        return tuple(_build(field, item, arrays) for item in value)
     if not isinstance(value, Mapping):
         return value
     if "array" in value:

@@ -43,15 +43,15 @@ def test_a_strict_saddle_is_left_by_the_predicted_rotation():
         model,
         TASK,
         init=ss.FixedPointStart((1,), scale=1e-6),
-        method=ss.GradientFlow(until=400),
-        record=400,
+        method=ss.GradientFlow(until=1000),
+        record=1000,
     )
     start, end = run.loss[0, 0], run.loss[0, -1]
     points = ss.theory.fixed_points(TASK)
     assert start == pytest.approx(points.at([1]).loss, abs=1e-9)
     assert end == pytest.approx(points.at([0]).loss, abs=1e-6)
     escape = ss.theory.escape_direction(TASK, model, [1])
-    assert (escape.source, escape.target) == (1, 0)
+    assert (escape.learned, escape.towards) == (1, 0)
     # While it is small, the component along e_1 grows exponentially.
     turned = np.abs(run.dataset["k"].to_numpy()[0, :, 0, 0, 0])
     early = (turned > 1e-5) & (turned < 1e-3)

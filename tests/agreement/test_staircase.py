@@ -10,13 +10,27 @@ STARTS = 20
 HORIZON = 60_000
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["rank 1", "rank 2"])
-def comparison(request):
+def train_and_compare(rank):
     """THEORY's setting: H = 4, w = .01, twenty random starts, to time 60 000."""
-    model = ss.SeparateAttention(heads=4, rank=request.param)
+    model = ss.SeparateAttention(heads=4, rank=rank)
     method = ss.GradientFlow(until=HORIZON)
     run = ss.train(model, TASK, method=method, init_scale=0.01, seeds=STARTS, record=400)
     return run.compare()
+
+
+@pytest.fixture(scope="module")
+def rank_one():
+    return train_and_compare(1)
+
+
+@pytest.fixture(scope="module")
+def rank_two():
+    return train_and_compare(2)
+
+
+@pytest.fixture(params=["rank_one", "rank_two"])
+def comparison(request):
+    return request.getfixturevalue(request.param)
 
 
 def drops(comparison):
@@ -40,7 +54,11 @@ def test_never_learned_is_right_every_time(comparison):
         times = [t for t in (drop.time, drop.predicted_time) if t is not None]
         if (drop.time is None) != (drop.predicted_time is None):
             assert min(times) > 0.97 * HORIZON
-    assert any(drop.time is None for drop in drops(comparison))
+
+
+def test_some_eigenvectors_are_never_learned(rank_one):
+    """With four heads of rank one a wrong sign can leave an eigenvector without a head."""
+    assert any(drop.time is None for drop in drops(rank_one))
 
 
 def test_plateaus_are_those_of_t7(comparison):

@@ -20,8 +20,8 @@ Example:
 
   saddlescope train --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --seeds 6 --out out
 
-Writes OUT/index.html, OUT/run (read it with saddlescope.load) and OUT/comparison.json. An
-interrupted run goes on when the same command is given again.
+Writes OUT/index.html, OUT/figure.png (.svg, .pdf), OUT/comparison.json and OUT/run, which
+saddlescope.load reads. An interrupted run goes on when the same command is given again.
 """
 
 
@@ -60,6 +60,7 @@ def train(
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.attention import PaperStart
+    from saddlescope.drawing import plot
     from saddlescope.dynamics import Record
     from saddlescope.report import write_run_page
     from saddlescope.setting import Setting
@@ -80,6 +81,8 @@ def train(
     comparison = trajectory.compare()
     command = shlex.join(["saddlescope", *sys.argv[1:]])
     page = write_run_page(trajectory, comparison, folder / "index.html", command)
+    for ending in ("png", "svg", "pdf"):
+        plot(trajectory, comparison=comparison).savefig(folder / f"figure.{ending}", dpi=160)
     values = json.dumps(comparison.to_dict(), indent=2, allow_nan=False)
     (folder / "comparison.json").write_text(values + "\n", encoding="utf-8")
     typer.echo(values if as_json else f"{comparison}\n\nwrote {page}")
