@@ -102,7 +102,6 @@ class Comparison:
     def cells(self, percent: str = " %") -> Iterator[tuple[str, ...]]:
         """The table's rows as text: seed, drop, losses, time, predicted time, error."""
         for seed, drop in self._rows():
-            error = "—" if drop.error is None else f"{100 * drop.error:+.3f}{percent}"
             yield (
                 str(seed.seed),
                 str(drop.number),
@@ -110,7 +109,7 @@ class Comparison:
                 _text(drop.loss_after, ".5f"),
                 _text(drop.time, ".1f"),
                 _text(drop.predicted_time, ".1f"),
-                error,
+                _percentage(drop.error, percent),
             )
 
     @property
@@ -339,3 +338,10 @@ def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
 
 def _text(value: float | None, form: str) -> str:
     return "—" if value is None else format(value, form)
+
+
+def _percentage(value: float | None, unit: str) -> str:
+    if value is None:
+        return "—"
+    rounded = round(100 * value, 3)
+    return (f"{rounded:+.3f}" if rounded else "0.000") + unit

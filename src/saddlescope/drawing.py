@@ -34,13 +34,22 @@ STYLE: dict[Any, Any] = {
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
 
+class Drawing(Figure):
+    """A figure that shows itself in a notebook, without pyplot and its global state."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
 def plot(
     trajectory: Trajectory,
     *,
     seed: int = 0,
     scale: str | None = None,
     comparison: Comparison | None = None,
-) -> Figure:
+) -> Drawing:
     """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
 
     Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
@@ -51,7 +60,7 @@ def plot(
     chosen = _time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
     panels = _panels(trajectory)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * len(panels) + 0.4, 2.9))
+        figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
         for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
             draw(axes, trajectory, result, place)
             axes.set_xlabel(r"flow time  $t/\tau$")

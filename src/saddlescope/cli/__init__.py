@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,11 +14,13 @@ from saddlescope.errors import InvalidInput, SaddlescopeError
 app = typer.Typer(
     name="saddlescope",
     help="How attention learns to learn in context: trained exactly, predicted by theory.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+# typer carries its own copy of click, whose base of usage errors it does not export.
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -29,27 +32,35 @@ def main(arguments: list[str] | None = None) -> None:
         app.command("predict", help=predict.EXAMPLE)(predict.predict)
         app.command("train", help=train.EXAMPLE)(train.train)
         app.callback()(lambda: None)
-    command = typer.main.get_command(app)
-    sys.exit(_invoke(command, arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_invoke(typer.main.get_command(app), words or ["--help"]))
 
 
-def _invoke(command: object, arguments: list[str] | None) -> int:
-    import click
-
+def _invoke(command: Any, arguments: list[str]) -> int:
     try:
-        code = command.main(args=arguments, prog_name="saddlescope", standalone_mode=False)  # type: ignore[attr-defined]
+        code = command.main(args=arguments, prog_name="saddlescope", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as help_text:
-        typer.echo(help_text.format_message())
-        return 0
-    except click.ClickException as wrong:
-        return _complain(wrong.format_message(), 2)
-    except (click.Abort, KeyboardInterrupt):
+    except typer.Abort:
+        return _complain("interrupted", 1)
+    except KeyboardInterrupt:
         return _complain("interrupted", 1)
     except InvalidInput as wrong:
         return _complain(str(wrong), 2)
     except SaddlescopeError as failed:
         return _complain(str(failed), 1)
+    except _USAGE_ERROR as wrong:
+        return _complain(_explain(wrong, arguments), 2)
+
+
+def _explain(wrong: Any, arguments: list[str]) -> str:
+    """What is wrong with the command itself, with the value where an option's value is wrong."""
+    for name in getattr(getattr(wrong, "param", None), "opts", ()):
+        for place, word in enumerate(arguments):
+            flag, _, value = word.partition("=")
+            if flag == name:
+                given = value or "".join(arguments[place + 1 : place + 2])
+                return str(InvalidInput(name.removeprefix("--"), given, wrong.message))
+    return str(wrong.format_message())
 
 
 def _complain(message: str, code: int) -> int:
