@@ -1,0 +1,76 @@
+"""What should happen: fixed points, landscape, time courses and staircases, from theory alone.
+
+Nothing here has seen a run: agreement with training means something.
+"""
+
+from saddlescope.theory.conservation import DescentDrift, conserved_quantities, descent_drift
+from saddlescope.theory.escape import EscapeDirection, escape_direction, escape_directions
+from saddlescope.theory.fixed_points import (
+    FixedPoint,
+    FixedPoints,
+    Minimum,
+    fixed_points,
+    minimal_norm_weights,
+    minimum,
+    plateau_losses,
+)
+from saddlescope.theory.head_course import HeadTimeCourse, head_time_course
+from saddlescope.theory.in_context import (
+    InContextPredictor,
+    in_context_predictor,
+    least_squares,
+    principal_component_regression,
+)
+from saddlescope.theory.landscape import (
+    SaddleGraph,
+    hessian,
+    hessian_index,
+    saddle_graph,
+    saddle_index,
+)
+from saddlescope.theory.modes import Modes, modes
+from saddlescope.theory.staircase import PredictedDrop, Staircase, predict_staircase
+from saddlescope.theory.time_course import (
+    PlateauDuration,
+    TimeCourse,
+    alignment,
+    plateau_duration,
+    time_course,
+)
+
+__all__ = [
+    "DescentDrift",
+    "EscapeDirection",
+    "FixedPoint",
+    "FixedPoints",
+    "HeadTimeCourse",
+    "InContextPredictor",
+    "Minimum",
+    "Modes",
+    "PlateauDuration",
+    "PredictedDrop",
+    "SaddleGraph",
+    "Staircase",
+    "TimeCourse",
+    "alignment",
+    "conserved_quantities",
+    "descent_drift",
+    "escape_direction",
+    "escape_directions",
+    "fixed_points",
+    "head_time_course",
+    "hessian",
+    "hessian_index",
+    "in_context_predictor",
+    "least_squares",
+    "minimal_norm_weights",
+    "minimum",
+    "modes",
+    "plateau_duration",
+    "plateau_losses",
+    "predict_staircase",
+    "principal_component_regression",
+    "saddle_graph",
+    "saddle_index",
+    "time_course",
+]

@@ -1,0 +1,112 @@
+"""What a model computes in context at a fixed point, and the algorithms it stands beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from saddlescope.checks import FloatArray, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.task import Prompts, Spectrum
+from saddlescope.theory.fixed_points import minimum
+from saddlescope.theory.modes import modes
+
+
+@dataclass(frozen=True, eq=False)
+class InContextPredictor:
+    r"""The function $\hat y = \beta^\top W x_q$ that linear attention computes (section 2)."""
+
+    effective_map: Float[np.ndarray, "D D"]
+
+    def __call__(self, prompts: Prompts) -> Float[np.ndarray, " P"]:
+        """The prediction for each prompt's query."""
+        _check(prompts, len(self.effective_map))
+        predictions: FloatArray = ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
+        return predictions
+
+
+def in_context_predictor(
+    task: object, learned: int | Iterable[int] | None = None
+) -> InContextPredictor:
+    r"""What the model computes in context once it has learned some modes (section 5; Z eq. 16, 27).
+
+    $\hat y = \beta^\top\sum_{d\in S}\xi_d e_d e_d^\top x_q$. `learned` is the number m of modes
+    that training has learned (the point $M_m$), or the eigenvectors themselves; without it all,
+    which holds for any covariances. As N grows $M_m$ becomes principal component regression with m
+    components, and the minimum least squares.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
+    >>> in_context_predictor(task, learned=2)(task.sample(3, seed=0)).shape
+    (3,)
+    """
+    if learned is None:
+        return InContextPredictor(minimum(task).effective_map)
+    found = modes(task)
+    if isinstance(learned, Iterable):
+        members = list(found.subset(learned))
+    else:
+        count = whole_number("learned", learned, at_least=0)
+        if count > len(found.order):
+            raise InvalidInput("learned", learned, f"the task has {len(found.order)} modes")
+        found.require_order("the point that has learned so many modes")
+        members = found.order[:count].tolist()
+    directions = found.basis[:, members]
+    return InContextPredictor((directions * found.amplitude[members]) @ directions.T)
+
+
+def principal_component_regression(
+    prompts: Prompts, spectrum: object, components: int
+) -> Float[np.ndarray, " P"]:
+    """Least squares, in each prompt, on the leading principal components of the inputs.
+
+    `spectrum` is the inputs' covariance (a `Spectrum`, eigenvalues or a matrix [D, D]), whose first
+    `components` eigenvectors are kept. With all D of them it is `least_squares`.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> prompts = InContextRegression([.4, .3, .2, .1], context_length=31).sample(3, seed=0)
+    >>> principal_component_regression(prompts, [.4, .3, .2, .1], components=2).shape
+    (3,)
+    """
+    covariance = Spectrum.make(spectrum)
+    _check(prompts, covariance.dimension)
+    count = whole_number("components", components, at_least=0)
+    if count > covariance.dimension:
+        raise InvalidInput("components", components, f"must be at most D = {covariance.dimension}")
+    kept = covariance.basis[:, :count]
+    return _regress(prompts.x[:, :-1] @ kept, prompts.y[:, :-1], prompts.query @ kept)
+
+
+def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:
+    """Ordinary least squares in each prompt, of least norm where the context does not decide.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> prompts = InContextRegression([.4, .3, .2, .1], context_length=31).sample(3, seed=0)
+    >>> bool(np.allclose(least_squares(prompts), prompts.target))
+    True
+    """
+    _check(prompts, None)
+    return _regress(prompts.x[:, :-1], prompts.y[:, :-1], prompts.query)
+
+
+def _regress(
+    inputs: Float[np.ndarray, "P N m"],
+    labels: Float[np.ndarray, "P N"],
+    query: Float[np.ndarray, "P m"],
+) -> Float[np.ndarray, " P"]:
+    if inputs.shape[2] == 0:
+        return np.zeros(len(inputs))
+    # Pairs beyond a prompt's own length are zero and change nothing.
+    coefficients = np.linalg.pinv(inputs) @ labels[:, :, None]
+    predictions: FloatArray = (coefficients[:, :, 0] * query).sum(1)
+    return predictions
+
+
+def _check(prompts: object, dimension: int | None) -> None:
+    if not isinstance(prompts, Prompts):
+        raise InvalidInput("prompts", prompts, "must be Prompts")
+    if dimension is not None and prompts.dimension != dimension:
+        raise InvalidInput("prompts.dimension", prompts.dimension, f"must be {dimension}")

@@ -1,0 +1,211 @@
+"""The modes of a task: all that the theory needs to know of it, one entry an eigenvector (T17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from saddlescope.checks import FloatArray, whole_number
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.task.spectrum import SAME_EIGENVALUE
+from saddlescope.theory.parametrisation import regression_law
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+# Eigenvalues below this share of the largest are the rounding of an eigendecomposition.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    r"""T17, one entry for each eigenvector that $\Lambda$, $\Sigma_w$ and $\Lambda_q$ share.
+
+    The papers' case is $\omega_d = 1$, $\kappa_d = \lambda_d$, no noise: then $c_d = \lambda_d^2$
+    and $b_d = a_d$, the eigenvalues of $E[\hat\Lambda^2]$ (T1; Z eq. 20).
+    """
+
+    basis: Float[np.ndarray, "D D"]
+    """The eigenvectors as columns, in falling order of the inputs' eigenvalues."""
+    input_eigenvalues: Float[np.ndarray, " D"]
+    r"""$\lambda_d$ of the context inputs' covariance."""
+    task_eigenvalues: Float[np.ndarray, " D"]
+    r"""$\omega_d$ of the task vectors' covariance."""
+    query_eigenvalues: Float[np.ndarray, " D"]
+    r"""$\kappa_d$ of the query's covariance."""
+    summary: Float[np.ndarray, " D"]
+    r"""$b_d = (1+1/N)\lambda_d^2\omega_d + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$."""
+    drive: Float[np.ndarray, " D"]
+    r"""$c_d = \lambda_d\omega_d\kappa_d$: who escapes zero first."""
+    label_power: float
+    r"""$\mathrm{tr}(\Sigma_w\Lambda_q)$, the loss of the zero function."""
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.drive.size)
+
+    @property
+    def saturation(self) -> Float[np.ndarray, " D"]:
+        r"""$b_d\kappa_d$."""
+        saturation: FloatArray = self.summary * self.query_eigenvalues
+        return saturation
+
+    @cached_property
+    def amplitude(self) -> Float[np.ndarray, " D"]:
+        r"""$\xi_d = c_d/(b_d\kappa_d)$, the effective map's entry once learned; 0 without drive."""
+        amplitude = np.zeros(self.dimension)
+        np.divide(self.drive, self.saturation, out=amplitude, where=self.active)
+        return amplitude
+
+    @cached_property
+    def drop(self) -> Float[np.ndarray, " D"]:
+        r"""$\Delta_d = c_d\xi_d$, by how much the loss falls: who is stable once learned."""
+        drop: FloatArray = self.drive * self.amplitude
+        return drop
+
+    @cached_property
+    def active(self) -> Bool[np.ndarray, " D"]:
+        """Which modes can be learned: those with a drive above zero."""
+        return self.drive > 0
+
+    @cached_property
+    def order(self) -> Int[np.ndarray, " M"]:
+        """The modes that can be learned, in the order in which they are: by drive, then by drop."""
+        by_drive = np.lexsort((-self.drop, _ranks(self.drive)))
+        return np.array([mode for mode in by_drive if self.active[mode]], dtype=int)
+
+    @property
+    def orders_agree(self) -> bool:
+        """Whether no mode of stronger drive has a smaller drop; equal ones agree with any."""
+        drive, drop = _ranks(self.drive)[self.order], self.drop_ranks[self.order]
+        stronger = drive[:, None] < drive[None, :]
+        return not bool((stronger & (drop[:, None] > drop[None, :])).any())
+
+    @cached_property
+    def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
+        """The modes that can be learned, those together that no covariance tells apart."""
+        return self._grouped(
+            _ranks(self.input_eigenvalues),
+            _ranks(self.task_eigenvalues),
+            _ranks(self.query_eigenvalues),
+        )
+
+    @cached_property
+    def equal_drops(self) -> tuple[tuple[int, ...], ...]:
+        """The modes that can be learned, those of one drop together: there the fixed points form
+        a continuum (THEORY section 3)."""
+        return self._grouped(self.drop_ranks)
+
+    @cached_property
+    def drop_ranks(self) -> Int[np.ndarray, " D"]:
+        """The place of each mode's drop among the distinct ones, 0 for the largest."""
+        return _ranks(self.drop)
+
+    def _grouped(self, *ranks: Int[np.ndarray, " D"]) -> tuple[tuple[int, ...], ...]:
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for mode in np.flatnonzero(self.active):
+            groups.setdefault(tuple(int(rank[mode]) for rank in ranks), []).append(int(mode))
+        return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def levels(self) -> Float[np.ndarray, " levels"]:
+        """The losses after 0, 1, 2, … modes are learned in order (T7, T17)."""
+        falls = np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
+        return self.label_power - falls
+
+    def subset(self, members: Iterable[int]) -> tuple[int, ...]:
+        """A valid set of modes: each one once, in rising order, all of them learnable."""
+        try:
+            modes = [whole_number("subset", member, at_least=0) for member in members]
+        except TypeError:
+            raise InvalidInput("subset", members, "must hold numbers of eigenvectors") from None
+        if len(set(modes)) != len(modes) or (modes and max(modes) >= self.dimension):
+            raise InvalidInput(
+                "subset", members, f"must name eigenvectors 0 to {self.dimension - 1}, each once"
+            )
+        if not self.active[modes].all():
+            raise InvalidInput("subset", members, "names an eigenvector that has no drive")
+        return tuple(sorted(modes))
+
+    def saddle_index(
+        self, membership: Bool[np.ndarray, "S D"], rank: int = 1
+    ) -> Int[np.ndarray, " S"]:
+        """The index of each set of modes, given as rows of flags (T16; see `saddle_index`)."""
+        larger = (self.drop_ranks[None, :] < self.drop_ranks[:, None]).astype(int)
+        inside = membership.astype(int)
+        outside = (self.active & ~membership).astype(int)
+        spare = -inside.sum(1) % rank
+        index: IntArray = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
+        return index
+
+    def require_order(self, claim: str) -> None:
+        """Raise where the in-order path is not claimed, because the two orders disagree."""
+        if not self.orders_agree:
+            by_drop = self.order[np.argsort(-self.drop[self.order], kind="stable")]
+            raise TheoryDoesNotApply(
+                f"{claim} needs the order of the drives and that of the drops to agree (T17): here "
+                f"modes escape zero in the order {self.order.tolist()} but are stable in the order "
+                f"{by_drop.tolist()}, so that a learned head may rotate to another eigenvector; "
+                "fixed_points, saddle_graph and minimum still hold"
+            )
+
+
+def modes(task: object) -> Modes:
+    r"""The modes of a task whose covariances commute (T17).
+
+    `task` is an `InContextRegression`; random context lengths enter through $E[1/N]$. The formulas
+    are written from the eigenvalues, not from the moments that training uses.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> found = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
+    >>> found.amplitude.round(3).tolist()
+    [2.246, 2.925, 4.189, 7.381]
+    >>> found.orders_agree
+    True
+    """
+    law = regression_law(task)
+    basis = law.common_basis
+    if basis is None:
+        raise TheoryDoesNotApply(
+            "the covariances of inputs, tasks and queries do not commute, so there are no common "
+            "modes; the population loss (T3) and minimum(task) still hold"
+        )
+    inputs, tasks, queries = (
+        _diagonal(matrix, basis) for matrix in (law.covariance, law.task_matrix, law.query_matrix)
+    )
+    inverse_length = law.context_length.mean_inverse
+    power_and_noise = float(tasks @ inputs) + law.label_noise**2
+    summary = (1 + inverse_length) * inputs**2 * tasks + inverse_length * power_and_noise * inputs
+    drive = inputs * tasks * queries
+    for array in (inputs, tasks, queries, summary, drive):
+        array.setflags(write=False)
+    return Modes(
+        basis=basis,
+        input_eigenvalues=inputs,
+        task_eigenvalues=tasks,
+        query_eigenvalues=queries,
+        summary=summary,
+        drive=drive,
+        label_power=float(tasks @ queries),
+    )
+
+
+def _diagonal(matrix: Float[np.ndarray, "D D"], basis: Float[np.ndarray, "D D"]) -> FloatArray:
+    values: FloatArray = ((basis.T @ matrix) * basis.T).sum(1)
+    values[values < _ROUNDING * values.max()] = 0.0
+    return values
+
+
+def _ranks(values: Float[np.ndarray, " D"]) -> Int[np.ndarray, " D"]:
+    """The place of each value among the distinct ones, 0 for the largest."""
+    order = np.argsort(-values, kind="stable")
+    falling = values[order]
+    steps = -np.diff(falling) > SAME_EIGENVALUE * falling[:-1] + _ROUNDING * falling[0]
+    ranks = np.empty(values.size, dtype=int)
+    ranks[order] = np.concatenate([[0], np.cumsum(steps)])
+    return ranks
