@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ class Setting:
         built = {name: _build(name, value, arrays or {}) for name, value in given.items()}
         return cls(**built)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that name the setting."""
         text = json.dumps(self.to_dict(), sort_keys=True)

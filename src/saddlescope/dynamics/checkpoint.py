@@ -6,6 +6,7 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
 
 
-def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[AnyArray]) -> None:
+def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[Any]) -> None:
     """Save a run's state; a kill while writing leaves the previous checkpoint as it was."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from saddlescope.attention.base import Weights
 from saddlescope.checks import AnyArray, FloatArray, number, whole_number
-from saddlescope.dynamics.ensemble import map_groups
+from saddlescope.dynamics.ensemble import map_groups, over_seeds
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 
 # Iterations of the power method behind the suggested learning rate.
@@ -28,6 +29,8 @@ class DescentState(eqx.Module):
     """The weights when they were last seen finite, [S, n], and ..."""
     finite_step: Any
     """... the step at which that was, [S]."""
+    start: Any
+    """The weights with which the run began, [S, n]."""
     records: Records
 
 
@@ -68,7 +71,8 @@ class GradientDescent(AbstractMethod):
 
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> DescentState:
         steps = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
-        return DescentState(steps, weights, weights, steps, Records.begin(problem, weights))
+        records = Records.begin(problem, weights)
+        return DescentState(steps, weights, weights, steps, weights, records)
 
     def go_on(self, problem: Problem, state: DescentState) -> DescentState:
         return self.begin(problem, state.records.last)
@@ -87,21 +91,28 @@ class GradientDescent(AbstractMethod):
     def failure(self, problem: Problem, state: DescentState, seed: int) -> str:
         lost = _steps_to_overflow(problem, jnp.asarray(self.learning_rate), state.finite[seed])
         step = int(state.finite_step[seed]) + int(lost)
-        return f"diverged at step {step}; try learning_rate {self._cure(problem):.2g}"
+        return f"diverged at step {step}; try learning_rate {self._cure(problem, state, seed):.2g}"
 
-    def _cure(self, problem: Problem) -> float:
-        """Half the largest stable rate at the least-norm minimum, and below the one that failed."""
-        model, dimension = problem.model, problem.dimension
-        best = problem.risk.best_map(model.capacity(dimension))
-        if best is None:
-            return self.learning_rate / 2
-        minimum = problem.layout.pack(model.realise(best / float(problem.risk.gain)), jnp)
-        return min(1 / float(_steepest_curvature(problem, minimum)), self.learning_rate / 2)
+    def _cure(self, problem: Problem, state: DescentState, seed: int) -> float:
+        """Half the largest rate that is stable at the start and at the least-norm minimum."""
+        model, places = problem.model, [state.start[seed]]
+        best = problem.risk.best_map(model.capacity(problem.dimension))
+        if best is not None:
+            weights = model.realise(best / float(problem.risk.gain))
+            places.append(problem.layout.pack(weights, jnp))
+        steepest = max(float(_steepest_curvature(problem, place)) for place in places)
+        return min(1 / steepest, self.learning_rate / 2) if steepest > 0 else self.learning_rate / 2
 
 
 @eqx.filter_jit
 def _advance(problem: Problem, rate: Any, state: DescentState, budget: Any) -> tuple[Any, Any]:
-    move = jax.vmap(lambda vector: vector + problem.velocity(vector, 2 * rate))
+    layout, model = problem.layout, problem.model
+
+    def move_one(weights: Weights) -> Weights:
+        moved = problem.risk.velocity(model, weights, 2 * rate)
+        return {name: weights[name] + moved[name] for name in weights}
+
+    move = over_seeds(move_one, problem.group)
     points = problem.grid.shape[0]
 
     def group(at: DescentState) -> Any:
@@ -117,8 +128,10 @@ def _advance(problem: Problem, rate: Any, state: DescentState, budget: Any) -> t
             index = jnp.where(active, state.records.index, 0).max()
             target = problem.grid[jnp.minimum(index, points - 1)]
             count = jnp.minimum(target - step, budget - taken)
-            moved = jax.lax.fori_loop(0, count, lambda _, vector: move(vector), state.weights)
-            weights = jnp.where(active[:, None], moved, state.weights)
+            moved = jax.lax.fori_loop(
+                0, count, lambda _, weights: move(weights), layout.unpack(state.weights)
+            )
+            weights = jnp.where(active[:, None], layout.pack(moved, jnp), state.weights)
             sound = active & jnp.isfinite(weights).all(-1)
             steps = state.step + jnp.where(active, count, 0)
             records = state.records.write(problem, active & (step + count == target), weights)
@@ -127,6 +140,7 @@ def _advance(problem: Problem, rate: Any, state: DescentState, budget: Any) -> t
                 weights=weights,
                 finite=jnp.where(sound[:, None], weights, state.finite),
                 finite_step=jnp.where(sound, steps, state.finite_step),
+                start=state.start,
                 records=records,
             ), taken + count
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from saddlescope.checks import AnyArray, FloatArray, number
-from saddlescope.dynamics.ensemble import map_groups, pick
+from saddlescope.dynamics.ensemble import map_groups, over_seeds, pick
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 from saddlescope.dynamics.solver import UnrolledTsit5, interpolate
 
@@ -98,18 +98,19 @@ class GradientFlow(AbstractMethod):
         )
 
     @property
-    def _tolerances(self) -> tuple[Any, Any]:
-        return jnp.asarray(self.rtol), jnp.asarray(self.atol)
+    def _tolerances(self) -> tuple[Any, Any, Any]:
+        # The last one is the solver's opaque 1.
+        return jnp.asarray(self.rtol), jnp.asarray(self.atol), jnp.asarray(1.0)
 
 
 def _equation(problem: Problem) -> diffrax.ODETerm[Any]:
     return diffrax.ODETerm(lambda t, y, args: problem.velocity(y, problem.pace))
 
 
-def _controller(tolerances: tuple[Any, Any]) -> Any:
+def _controller(tolerances: tuple[Any, Any, Any]) -> Any:
     # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
     # long rest at a fixed point.
-    rtol, atol = tolerances
+    rtol, atol, _ = tolerances
     return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.3, icoeff=0.4)
 
 
@@ -130,7 +131,7 @@ def _begin(problem: Problem, tolerances: Any, weights: Float[Array, "S n"]) -> F
 
 @eqx.filter_jit
 def _advance(problem: Problem, tolerances: Any, state: FlowState, budget: Any) -> tuple[Any, Any]:
-    attempt = jax.vmap(lambda at: _attempt(problem, tolerances, at))
+    attempt = over_seeds(lambda at: _attempt(problem, tolerances, at), problem.group)
 
     def unfinished(carry: Any) -> Any:
         state, taken = carry
@@ -157,7 +158,7 @@ def _attempt(problem: Problem, tolerances: Any, at: _Solver) -> tuple[_Solver, A
     """One step of one seed: where it leads (back, if refused), whether kept, its interpolant."""
     solver, term, controller = UnrolledTsit5(), _equation(problem), _controller(tolerances)
     y1, error, dense, slope, _ = solver.step(
-        term, at.time, at.step_end, at.weights, None, at.slope, False
+        term, at.time, at.step_end, at.weights, tolerances[2], at.slope, False
     )
     kept, time, step_end, _, memory, _ = controller.adapt_step_size(
         at.time, at.step_end, at.weights, y1, None, error, solver.error_order(term), at.controller

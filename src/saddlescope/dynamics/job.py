@@ -63,9 +63,11 @@ class Job:
             raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
         risk, self.basis = make_risk(model, task)
         layout = Layout.of(model, task.dimension)
+        seeds, points = len(setting.seeds), setting.record.most_points
+        if method.counts_steps:
+            points = min(points, int(method.end) + 1)
+        check_memory(seeds, points, _numbers_kept(setting, layout))
         grid = setting.record.grid(self.clock_start, method.end, whole=method.counts_steps)
-        seeds = len(setting.seeds)
-        check_memory(seeds, len(grid), _numbers_kept(setting, layout))
         group = group_size(seeds, layout.size, task.dimension)
         self.padding = -seeds % group
         self.grid: AnyArray = grid
@@ -157,8 +159,8 @@ class Job:
 
     def _trajectory(self, state: Any) -> Trajectory:
         setting, seeds = self.setting, len(self.setting.seeds)
-        outcomes = tuple(self._outcome(state, seed) for seed in range(seeds))
         records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
+        outcomes = tuple(self._outcome(state, records, seed) for seed in range(seeds))
         going_on = np.array([outcome.result == "interrupted" for outcome in outcomes])
         # The record at which a seed failed holds nothing; before it all is sound.
         sound = records.index - records.failed
@@ -184,12 +186,12 @@ class Job:
         leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
 
-    def _outcome(self, state: Any, seed: int) -> Outcome:
-        if bool(state.records.failed[seed]):
+    def _outcome(self, state: Any, records: Any, seed: int) -> Outcome:
+        if records.failed[seed]:
             return Outcome("diverged", self.setting.method.failure(self.problem, state, seed))
-        if bool(state.records.converged[seed]):
+        if records.converged[seed]:
             return Outcome("converged")
-        finished = int(state.records.index[seed]) >= len(self.grid)
+        finished = records.index[seed] >= len(self.grid)
         return Outcome("finished" if finished else "interrupted")
 
     def _name(self, vectors: FloatArray) -> Weights:

@@ -52,12 +52,17 @@ class Record:
             return cls(points=whole_number("record", value, at_least=2))
         return cls(at=real_array("record", value, (None,)))
 
+    @property
+    def most_points(self) -> int:
+        """How many points there are at most."""
+        return self.points if self.at is None else len(self.at) + 2
+
     def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
         if self.at is not None:
             inside = self.at[(self.at > start) & (self.at < end)]
             if self.at[-1] > end:
-                raise InvalidInput("record.at", self.at[-1], f"the run ends at {end:g}")
+                raise InvalidInput("record.at", float(self.at[-1]), f"the run ends at {end:g}")
             if whole and (inside != np.round(inside)).any():
                 raise InvalidInput("record.at", self.at, "must be whole steps")
         elif self.spacing == "linear":

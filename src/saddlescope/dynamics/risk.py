@@ -143,7 +143,7 @@ def make_risk(
     if basis is None:
         return DenseRisk(gain, power, moments.drive, moments.summary, moments.query), None
     drive, summary, query = (
-        np.einsum("ad,ab,bd->d", basis, matrix, basis)
+        ((basis.T @ matrix) * basis.T).sum(1)
         for matrix in (moments.drive, moments.summary, moments.query)
     )
     risk = DiagonalRisk(gain, power, np.diag(drive), np.outer(summary, query))

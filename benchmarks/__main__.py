@@ -1,0 +1,116 @@
+"""`python -m benchmarks`: measure, print tables, write `results.json` and `scaling.png`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.table import Findings, show
+
+# In this order: what the rest of the machine does to a fresh process is least at the beginning.
+SUBJECTS = ("startup", "figure3", "step", "flow", "scaling")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmarks that were asked for. A missed target is told, and is no failure."""
+    options = _parse(arguments)
+    # Tables keep their shape in a log, where nobody tells how wide it is.
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Findings] = {}
+    seconds: dict[str, float] = {}
+    for name in SUBJECTS:
+        if options.only and name not in options.only:
+            continue
+        began = time.perf_counter()
+        with console.status(f"{name} …"):
+            found[name] = importlib.import_module(f"benchmarks.{name}").measure(options.quick)
+        seconds[name] = time.perf_counter() - began
+        show(console, found[name])
+    _write(out / "results.json", found, seconds, options.quick)
+    scalings = [scaling for findings in found.values() for scaling in findings.scalings]
+    if scalings:
+        from benchmarks.picture import draw
+
+        draw(scalings, out / "scaling.png")
+    _conclude(console, found, sum(seconds.values()), out)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=SUBJECTS,
+        metavar="NAME",
+        help=f"one subject (may be repeated): {', '.join(SUBJECTS)}",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and repeats, for a look")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/bench"), help="where results go (out/bench)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], quick: bool) -> None:
+    packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
+    results: dict[str, Any] = {
+        "quick": quick,
+        "machine": {
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "subjects": {
+            name: {
+                "title": findings.title,
+                "seconds": seconds[name],
+                "rows": [row.to_dict() for row in findings.rows],
+                "scalings": [scaling.to_dict() for scaling in findings.scalings],
+            }
+            for name, findings in found.items()
+        },
+    }
+    path.write_text(json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _conclude(console: Console, found: dict[str, Findings], seconds: float, out: Path) -> None:
+    rows = [row for findings in found.values() for row in findings.rows]
+    judged = [row for row in rows if row.met is not None]
+    missed = [row for row in judged if not row.met]
+    if missed:
+        console.print(f"[bold red]{len(missed)} of {len(judged)} targets missed:[/bold red]")
+        for row in missed:
+            console.print(f"  {row.what}: {row.reached}, target {row.target}")
+    elif judged:
+        console.print(f"[bold green]All {len(judged)} targets met.[/bold green]")
+    for row in rows:
+        if row.ours is None:
+            console.print(f"[yellow]Skipped: {row.what} ({row.note})[/yellow]")
+    console.print(f"{seconds:.0f} s; written to {out}/")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The command line: tables, JSON, exit codes, and one line for everything that is wrong."""
+
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import saddlescope as ss
+from saddlescope import dynamics
+from saddlescope.cli import main, progress
+from saddlescope.dynamics import Progress
+
+# The shape that other tests train too: compiled once in a process.
+SMALL = "--spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200".split()
+DESCENT = "--steps 5000 --learning-rate .2".split()
+
+
+@pytest.fixture(autouse=True)
+def _own_folder_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    monkeypatch.setenv("EQX_ON_ERROR", "nan")
+
+
+class Answer:
+    """What a command printed and with which code it ended."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *words: str) -> None:
+        with pytest.raises(SystemExit) as end:
+            main(list(words))
+        self.code = end.value.code
+        self.out, self.err = capsys.readouterr()
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON; NaN and infinities, which JSON does not have, are an error."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"JSON holds {word}")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_predict_prints_the_theory(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, "predict", *SMALL[:-2], "--until", "2000")
+    assert answer.code == 0
+    assert answer.err == ""
+    assert "plateaus     0.90000  0.34478  0.07906" in answer.out
+    assert answer.out.count("index ") == 4
+    assert "seed 2" in answer.out
+
+
+def test_predict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, "predict", *SMALL[:-2], "--until", "300", "--json")
+    values = strict_json(answer.out)
+    assert answer.code == 0
+    assert values["plateau_losses"] == pytest.approx([0.9, 0.34478, 0.07906], abs=1e-5)
+    assert len(values["fixed_points"]) == 4
+    assert values["seeds"][2]["drop_times"][1] is None, "not by 300"
+
+
+def test_predict_says_what_the_theory_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, "predict", *SMALL[:4], "--init-scale", "3")
+    assert answer.code == 0
+    assert "small starts" in answer.out
+
+
+def test_many_dimensions_are_predicted_too(capsys: pytest.CaptureFixture[str]) -> None:
+    # The levels of T7 need no list of the 2^D fixed points.
+    words = "predict --spectrum power:20 --heads 1 --until 1 --json".split()
+    answer = Answer(capsys, *words)
+    assert answer.code == 0
+    assert len(strict_json(answer.out)["plateau_losses"]) == 2
+
+
+def test_train_prints_a_table_and_writes_a_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", *SMALL, *DESCENT, "--out", "out"]
+    monkeypatch.setattr(sys, "argv", ["saddlescope", *words])
+    answer = Answer(capsys, *words)
+    assert answer.code == 0
+    assert answer.err == "", "no progress bar where nobody is looking"
+    lines = answer.out.splitlines()
+    assert lines[0].split()[:2] == ["seed", "drop"]
+    assert len([line for line in lines if line.strip()[:1].isdigit()]) == 6
+    assert "wrote out/index.html" in lines[-1]
+    assert sorted(p.name for p in Path("out").iterdir()) == ["comparison.json", "index.html", "run"]
+    run = ss.load("out/run")
+    assert run.setting.seeds == (0, 1, 2)
+    assert strict_json(Path("out/comparison.json").read_text()) == json.loads(
+        json.dumps(run.compare().to_dict())
+    )
+    assert "saddlescope train --spectrum .6,.3" in Path("out/index.html").read_text()
+
+
+def test_train_as_json_keeps_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, "train", *SMALL, *DESCENT, "--json", "--out", "out")
+    assert answer.code == 0
+    values = strict_json(answer.out)
+    assert values["plateau_losses"] == pytest.approx([0.9, 0.34478, 0.07906], abs=1e-5)
+    assert [seed["seed"] for seed in values["seeds"]] == [0, 1, 2]
+    for seed in values["seeds"]:
+        assert seed["result"] == "finished"
+        assert seed["final_loss"] == pytest.approx(0.07906, abs=1e-4)
+        assert len(seed["drops"]) == 2
+        for drop in seed["drops"]:
+            assert {"time", "predicted_time", "loss_before", "loss_after"} <= set(drop)
+            assert all(value is None or math.isfinite(value) for value in drop.values())
+    assert strict_json(Path("out/comparison.json").read_text()) == values
+
+
+def test_a_drop_that_does_not_come_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    short = "--steps 100 --learning-rate .2".split()
+    answer = Answer(capsys, "train", *SMALL, *short, "--json")
+    assert answer.code == 0
+    drop = strict_json(answer.out)["seeds"][0]["drops"][1]
+    assert drop["time"] is None
+    assert drop["predicted_time"] is None
+    assert drop["loss_after"] is None
+
+
+def test_the_folder_is_named_by_the_digest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Answer(capsys, "train", *SMALL, *DESCENT).code == 0
+    (folder,) = Path("runs").iterdir()
+    assert ss.load(folder / "run").setting.digest == folder.name
+
+
+def test_flow_stops_where_told_and_rests_when_converged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["train", *SMALL, "--until", "2000", "--converged", ".001", "--json", "--out", "out"]
+    answer = Answer(capsys, *words)
+    assert answer.code == 0
+    assert {seed["result"] for seed in strict_json(answer.out)["seeds"]} == {"converged"}
+    assert ss.load("out/run").time[-1] == 2000.0
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["table", "json"])
+def test_a_run_that_diverges_ends_with_1_and_the_cure(
+    as_json: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", *SMALL, "--steps", "500", "--learning-rate", "3", "--out", "out", *as_json]
+    answer = Answer(capsys, *words)
+    assert answer.code == 1
+    assert "try learning_rate" in answer.out
+    if as_json:
+        assert {seed["result"] for seed in strict_json(answer.out)["seeds"]} == {"diverged"}
+
+
+def test_a_finished_run_is_not_trained_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", *SMALL, *DESCENT, "--json", "--out", "out"]
+    first = Answer(capsys, *words)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(dynamics, "run", refuse)
+    assert Answer(capsys, *words).out == first.out
+
+
+def test_another_run_is_replaced_only_when_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Answer(capsys, "train", *SMALL, *DESCENT, "--out", "out").code == 0
+    other = ["train", *SMALL, "--steps", "100", "--learning-rate", ".2", "--out", "out"]
+    answer = Answer(capsys, *other)
+    assert answer.code == 2
+    assert answer.err == "saddlescope: out = 'out': holds another run; --overwrite replaces it\n"
+    assert ss.load("out/run").setting.method.steps == 5000
+    assert Answer(capsys, *other, "--overwrite").code == 0
+    assert ss.load("out/run").setting.method.steps == 100
+
+
+BAD = [
+    ("train --spectrum .4,-.1", "spectrum", "-0.1"),
+    ("train --spectrum nan,.1", "spectrum", "nan"),
+    ("train --spectrum words", "spectrum", "words"),
+    ("train --spectrum 0,0", "spectrum", "0.0"),
+    ("train --spectrum white:1000000", "spectrum", "1000000"),
+    ("train --context-length 0", "context_length", "0"),
+    ("train --context-length uniform:9:3", "context_length", "9"),
+    ("train --heads 0", "heads", "0"),
+    ("train --heads two", "heads", "two"),
+    ("train --heads=two", "heads", "two"),
+    ("train --heads", "heads", "argument"),
+    ("train --rank -1", "rank", "-1"),
+    ("train --init-scale 0", "init_scale", "0"),
+    ("train --init-scale nan", "init_scale", "nan"),
+    ("train --seeds 0", "seeds", "0"),
+    ("train --seeds 1.5", "seeds", "1.5"),
+    ("train --until -5", "until", "-5"),
+    ("train --until inf", "until", "inf"),
+    ("train --until soon", "until", "soon"),
+    ("train --until 5 --steps 10 --learning-rate .1", "until", "5"),
+    ("train --steps 10", "learning-rate", "None"),
+    ("train --learning-rate .1", "steps", "None"),
+    ("train --learning-rate -1 --steps 10", "learning_rate", "-1"),
+    ("train --converged 0", "converged", "0"),
+    ("train --points 1", "points", "1"),
+    ("train --points 100000000000", "points", "100000000000"),
+    ("train --spacing cubic", "spacing", "cubic"),
+    ("train --model softmax", "model", "softmax"),
+    ("train --model merged --rank 2", "rank", "2"),
+    ("train --normalisation some", "normalisation", "some"),
+    ("train --normalisation none --context-length uniform:2:4", "normalisation", "none"),
+    ("train --label-noise -1", "label_noise", "-1"),
+    ("train --task-covariance 1,2,3", "task_covariance", "3"),
+    ("train --task-covariance -1,2,3,4", "task_covariance", "-1"),
+    ("train --query-covariance words", "query_covariance", "words"),
+    ("train --until 1 --out /dev/null/run", "out", "/dev/null"),
+    ("train --colour red", "--colour", "No such option"),
+    ("train extra", "extra", "unexpected"),
+    ("predict --seeds -1", "seeds", "-1"),
+    ("predict --until 0", "until", "0"),
+    ("predict --json --heads x", "heads", "x"),
+    ("predict --out somewhere", "--out", "No such option"),
+    ("frain", "frain", "No such command"),
+    ("--heads 3", "--heads", "No such option"),
+]
+
+
+@pytest.mark.parametrize(("command", "field", "value"), BAD, ids=[words for words, _, _ in BAD])
+def test_bad_input_is_one_line_that_names_field_and_value(
+    command: str, field: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Answer(capsys, *command.split())
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("saddlescope: ")
+    assert answer.err.count("\n") == 1
+    assert answer.err.endswith("\n")
+    # A number may be spelt 5 or 5.0, and a flag with hyphens or underscores.
+    assert field.strip("-").replace("_", "-") in answer.err.replace("_", "-")
+    assert value in answer.err
+    assert list(Path().iterdir()) == [], "nothing was written"
+
+
+@pytest.mark.parametrize("verb", ["predict", "train"])
+def test_help_shows_an_example_that_works(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, verb, "--help")
+    assert answer.code == 0
+    text = " ".join(answer.out.split())
+    assert f"Example: saddlescope {verb} --" in text
+    for flag in ("--spectrum", "--context-length", "--heads", "--rank", "--seeds", "--json"):
+        assert flag in answer.out
+
+
+def test_without_a_verb_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys)
+    assert answer.code == 0
+    assert "predict" in answer.out
+    assert "train" in answer.out
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "words", [None, [], ["--help"], ["train", "--help"], ["predict", "--help"]], ids=str
+)
+def test_import_and_help_load_no_jax(words: list[str] | None) -> None:
+    code = "import sys, saddlescope\n"
+    if words is not None:
+        code += f"from saddlescope.cli import main\ntry: main({words!r})\nexcept SystemExit: pass\n"
+    code += (
+        "heavy = {'jax', 'jaxlib', 'diffrax', 'equinox', 'xarray', 'matplotlib', 'scipy', 'zarr'}\n"
+        "loaded = sorted(heavy & set(sys.modules))\n"
+        "assert not loaded, loaded\n"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_is_drawn_on_a_terminal_for_work_that_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seconds, drawn in ((0.1, False), (5.0, True)):
+        screen = Terminal()
+        monkeypatch.setattr(sys, "stderr", screen)
+        with progress.progress_bar("training") as report:
+            assert report is not None
+            report(Progress(share=0.5, seconds=seconds))
+        assert ("training" in screen.getvalue()) == drawn
+
+
+def test_no_bar_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.progress_bar("training") as report:
+        assert report is None
