@@ -3,6 +3,7 @@
 Nothing here has seen a run: agreement with training means something.
 """
 
+from saddlescope.theory.alignment import alignment
 from saddlescope.theory.conservation import DescentDrift, conserved_quantities, descent_drift
 from saddlescope.theory.escape import EscapeDirection, escape_direction, escape_directions
 from saddlescope.theory.fixed_points import (
@@ -33,7 +34,6 @@ from saddlescope.theory.staircase import PredictedDrop, Staircase, predict_stair
 from saddlescope.theory.time_course import (
     PlateauDuration,
     TimeCourse,
-    alignment,
     plateau_duration,
     time_course,
 )

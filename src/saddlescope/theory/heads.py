@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +13,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.theory.modes import Modes
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """Heads under one force: views of values, keys and queries, and their own part of the map.
 
     `own_keys` and `own_queries` are whitened, $B^{1/2}k$ and $\\Lambda_q^{1/2}q$, and free of the
@@ -92,7 +92,8 @@ class Heads:
         scale = np.outer(self._left, self._right)
         maps = [part.value * (part.own_keys.mT @ part.own_queries) for part in self._parts(rows)]
         whitened = np.concatenate(maps)
-        return np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
+        own: FloatArray = np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
+        return own
 
     def _parts(self, rows: FloatArray) -> Iterator[_Part]:
         force, spans = self._force, self._spans
@@ -106,7 +107,11 @@ class Heads:
             yield self._part(rows, slice(len(self._learned), len(rows)), force, spans)
 
     def _part(
-        self, rows: FloatArray, place: slice, force: FloatArray, spans: tuple[FloatArray, FloatArray]
+        self,
+        rows: FloatArray,
+        place: slice,
+        force: FloatArray,
+        spans: tuple[FloatArray, FloatArray],
     ) -> _Part:
         value, keys, queries = self._split(rows[place])
         own_keys, own_queries = keys * self._left, queries * self._right
@@ -127,8 +132,9 @@ def _widen(
     spans: tuple[FloatArray, FloatArray], part: _Part, own: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
     """The spans with the directions that one more winner holds."""
-    if count == part.keys.shape[1]:
-        left, right = np.linalg.qr(part.own_keys[0].T)[0], np.linalg.qr(part.own_queries[0].T)[0]
+    keys, queries = part.own_keys[0], part.own_queries[0]
+    if len(keys) == 1:
+        left, right = (pair.T / math.sqrt(pair[0] @ pair[0]) for pair in (keys, queries))
     else:
         vectors, _, others = np.linalg.svd(own)
         left, right = vectors[:, :count], others[:count].T

@@ -118,12 +118,11 @@ class Modes:
         falls = np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
         return self.label_power - falls
 
-    def subset(self, members: Iterable[int]) -> tuple[int, ...]:
+    def subset(self, members: object) -> tuple[int, ...]:
         """A valid set of modes: each one once, in rising order, all of them learnable."""
-        try:
-            modes = [whole_number("subset", member, at_least=0) for member in members]
-        except TypeError:
-            raise InvalidInput("subset", members, "must hold numbers of eigenvectors") from None
+        if not isinstance(members, Iterable):
+            raise InvalidInput("subset", members, "must hold numbers of eigenvectors")
+        modes = [whole_number("subset", member, at_least=0) for member in members]
         if len(set(modes)) != len(modes) or (modes and max(modes) >= self.dimension):
             raise InvalidInput(
                 "subset", members, f"must name eigenvectors 0 to {self.dimension - 1}, each once"

@@ -14,7 +14,7 @@ from saddlescope.theory.heads import Heads
 from saddlescope.theory.modes import Modes
 
 # Of the integration; the absolute one in units of the initial weights.
-_RELATIVE, _ABSOLUTE = 1e-7, 1e-8
+_RELATIVE, _ABSOLUTE = 1e-6, 1e-7
 # A head that has done less than this share of the next drop is not felt by the others yet.
 _QUIET = 1e-4
 # A winner whose map is this close to what it learns stands still from then on.
@@ -51,7 +51,7 @@ class Race:
         self.winners: list[int] = []
         self.learned: dict[int, list[int]] = {head: [] for head in range(len(rows))}
         self.now = Moment(0.0, rows, {})
-        self._tolerance = _ABSOLUTE * float(np.sqrt((rows**2).mean()))
+        self.tolerance = max(_ABSOLUTE * float(np.sqrt((rows**2).mean())), np.finfo(float).tiny)
         self._quiet = dict.fromkeys(self.learned, self.now)
 
     @property
@@ -63,6 +63,11 @@ class Race:
     def is_over(self) -> bool:
         """Whether every mode is learned or every head is full."""
         return self.count == min(len(self.modes.order), self.rank * len(self.learned))
+
+    def award_start(self) -> None:
+        """Give the heads what they hold already in the initial weights."""
+        while not self.is_over and (crossing := _Stage(self).already()) is not None:
+            self.award(crossing)
 
     def next_crossing(self, until: float) -> Crossing | None:
         """Follow the heads to the next crossing; None if there is none by then."""
@@ -119,7 +124,7 @@ class Race:
         return head, mode
 
     def _target(self, reached: FloatArray) -> FloatArray:
-        r"""The fixed point next to a map: $\sum\xi\,uu^\top$, u its own directions in eigenspaces."""
+        r"""The fixed point beside a map: $\sum\xi uu^\top$, u its own directions in eigenspaces."""
         target = np.zeros_like(reached)
         for group in self.modes.eigenspaces:
             block, amplitude = np.ix_(group, group), float(self.modes.amplitude[group[0]])
@@ -141,6 +146,7 @@ class _Stage:
         self.racing = [head for head in race.learned if head not in race.winners]
         self.moving = self.felt + self.racing
         self.shape = (len(self.moving), self.start.rows.shape[1])
+        self.begin = self.start.rows[self.moving].ravel()
         self.heads = Heads(
             race.modes,
             race.rank,
@@ -150,21 +156,20 @@ class _Stage:
         )
         self.level, after = (float(loss) for loss in race.modes.levels[race.count :][:2])
         self.depth = self.level - after
+        rest = float(np.cbrt(race.modes.amplitude.max()))
+        self.bound = 100 * max(rest, float(np.abs(self.begin).max()))
         self.again = any(race.has_room(head) for head in self.felt)
 
     def follow(self, until: float) -> Crossing | None:
         """Integrate; leave the race at the moment that is reached."""
-        begin = self.start.rows[self.moving].ravel()
-        if self.to_go(begin) <= 0:
-            return self.crossing(self.start.time, begin)
-        tolerance = {"rtol": _RELATIVE, "atol": self.race._tolerance}
-        solver = DOP853(self.velocity, self.start.time, begin, until, **tolerance)
+        if (crossing := self.already()) is not None:
+            return crossing
+        tolerance = {"rtol": _RELATIVE, "atol": self.race.tolerance}
+        solver = DOP853(self.velocity, self.start.time, self.begin, until, **tolerance)
         while solver.status == "running":
             solver.step()
             if self.to_go(solver.y) <= 0:
-                path = solver.dense_output()
-                time = float(brentq(lambda t: self.to_go(path(t)), solver.t_old, solver.t))
-                return self.crossing(time, path(time))
+                return self.crossing_within(solver)
             self.race.now = self.moment(solver.t, solver.y)
             quiet = np.flatnonzero(self.falls(solver.y)[1] < _QUIET * self.depth)
             self.race.still_quiet([self.racing[place] for place in quiet])
@@ -172,8 +177,20 @@ class _Stage:
                 return None
         return None
 
+    def crossing_within(self, solver: DOP853) -> Crossing:
+        """The crossing in the solver's last step."""
+        path = solver.dense_output()
+        time = float(brentq(lambda t: self.to_go(path(t)), solver.t_old, solver.t))
+        return self.crossing(time, path(time))
+
+    def already(self) -> Crossing | None:
+        """The crossing that lies behind at the start, if there is one."""
+        return self.crossing(self.start.time, self.begin) if self.to_go(self.begin) <= 0 else None
+
     def velocity(self, _: float, state: FloatArray) -> FloatArray:
-        """The velocity of all that move."""
+        """The velocity of all that move; none beyond where any head can go, to refuse the step."""
+        if np.abs(state).max() > self.bound:
+            return np.full(state.size, np.nan)
         return self.heads.velocity(state.reshape(self.shape)).ravel()
 
     def falls(self, state: FloatArray) -> tuple[float, FloatArray]:
@@ -184,7 +201,8 @@ class _Stage:
     def to_go(self, state: FloatArray) -> float:
         """How far the loss is from half-way down the next drop."""
         winners, others = self.falls(state)
-        return self.depth / 2 - winners - others.max(initial=0.0 if self.again else -np.inf)
+        furthest = float(others.max(initial=0.0 if self.again else -np.inf))
+        return self.depth / 2 - winners - furthest
 
     def moment(self, time: float, state: FloatArray) -> Moment:
         """All heads when those that move are in a state."""

@@ -11,16 +11,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from saddlescope.attention import AbstractAttention, MergedAttention
-from saddlescope.checks import FloatArray, number, real_array
+from saddlescope.attention import AbstractAttention
+from saddlescope.checks import FloatArray, real_array
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.theory.alignment import initial_growth
 from saddlescope.theory.modes import Modes, modes
-from saddlescope.theory.parametrisation import (
-    gain_of,
-    is_merged,
-    normalised_weights,
-    regression_law,
-)
 
 # The part of the start that does not grow may have this share of the amplitude at convergence.
 # The largest error of the loss, as a share of the drop, is then about a tenth (measured at D = 4).
@@ -57,34 +52,6 @@ class PlateauDuration:
     r"""$\ln(1/s(0))/(2\|\Lambda^2\|_F)$, whose error is a constant in time."""
 
 
-@dataclass(frozen=True)
-class _Start:
-    amplitude: float
-    """s(0), the part that grows."""
-    scale: float
-    """w, the length of the values."""
-    rest: float
-    """The squared length of the part that does not grow."""
-
-
-def alignment(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None = None
-) -> float:
-    r"""The part of merged weights that grows, s(0) of T10.
-
-    $s(0) = \sum_i\frac14(v_i + \langle U_i, m\rangle)^2$ with
-    $m = \Lambda\Sigma_w\Lambda_q$ over its norm, the direction of silent alignment (T10).
-    `weights` are `v[H]`, `U[H, D, D]` of one seed; `model` only where it is not
-    `MergedAttention` with normalisation.
-
-    >>> from saddlescope.task import InContextRegression
-    >>> task = InContextRegression("white:2", context_length=31)
-    >>> round(alignment(task, {"v": [.1], "U": [np.eye(2) * .1 / 2**.5]}), 6)
-    0.01
-    """
-    return _from_weights(task, weights, model).amplitude
-
-
 def time_course(
     task: object,
     init_scale: float | None = None,
@@ -109,7 +76,7 @@ def time_course(
     ('T10', 42.9, 0.136)
     """
     found = modes(task)
-    start = _start(task, init_scale, weights, model)
+    start = initial_growth(task, init_scale, weights, model)
     converged = float(np.linalg.norm(found.amplitude))
     if not found.order.size or start.amplitude == 0:
         raise TheoryDoesNotApply(
@@ -147,53 +114,12 @@ def plateau_duration(
     40.2
     """
     found = modes(task)
-    start = _start(task, init_scale, weights, model)
+    start = initial_growth(task, init_scale, weights, model)
     rate = float(np.linalg.norm(found.drive))
     if not start.amplitude or not start.scale or not rate:
         raise TheoryDoesNotApply("the start has no part along the drive: the plateau has no end")
     leading, aligned = math.log(1 / start.scale), math.log(1 / start.amplitude) / 2
     return PlateauDuration(leading / rate, aligned / rate)
-
-
-def _start(
-    task: object,
-    init_scale: float | None,
-    weights: Mapping[str, Any] | None,
-    model: AbstractAttention | None,
-) -> _Start:
-    if (init_scale is None) == (weights is None):
-        raise InvalidInput("init_scale", init_scale, "give it or weights, one of the two")
-    if weights is not None:
-        return _from_weights(task, weights, model)
-    law = regression_law(task)
-    gain = 1.0 if model is None else gain_of(_merged(model), law)
-    scale = number("init_scale", init_scale, above=0.0) * gain**0.5
-    amplitude = scale**2 * (1 + 1 / law.dimension**2) / 4
-    return _Start(amplitude, scale, 2 * scale**2 - 2 * amplitude)
-
-
-def _from_weights(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None
-) -> _Start:
-    found, law = modes(task), regression_law(task)
-    if model is None:
-        heads = np.shape(weights["v"])[:1] if "v" in weights else ()
-        model = MergedAttention(*heads) if heads else MergedAttention(1)
-    start = normalised_weights(_merged(model), law, weights)
-    matrix = (found.basis * found.drive) @ found.basis.T
-    along = np.tensordot(start["U"], matrix / np.linalg.norm(matrix), axes=2)
-    amplitude = float(((start["v"] + along) ** 2).sum() / 4)
-    total = float((start["v"] ** 2).sum() + (start["U"] ** 2).sum())
-    scale = float(np.linalg.norm(start["v"]))
-    return _Start(amplitude, scale, max(total - 2 * amplitude, 0.0))
-
-
-def _merged(model: AbstractAttention) -> AbstractAttention:
-    if not is_merged(model):
-        raise InvalidInput(
-            "model", model, "must be merged; for separate attention see predict_staircase"
-        )
-    return model
 
 
 def _course(
