@@ -66,9 +66,9 @@ def test_plateaus_are_those_of_t7(comparison):
     levels = comparison.plateau_losses
     for seed in comparison.seeds:
         for before, after in zip(seed.drops, seed.drops[1:], strict=False):
-            if before.time is not None and after.time is not None:
-                if after.time - before.time > 2000:
-                    assert before.loss_after == pytest.approx(levels[before.number], abs=1e-4)
+            both = before.time is not None and after.time is not None
+            if both and after.time - before.time > 2000:
+                assert before.loss_after == pytest.approx(levels[before.number], abs=1e-4)
 
 
 def test_repeated_eigenvalues():
