@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.checks import FloatArray, one_of, real_array, whole_number
+from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 
 Array: TypeAlias = Any
@@ -33,10 +33,18 @@ class AbstractAttention(abc.ABC):
 
     heads: int
     normalisation: str
+    blocks: str = "reduced"
+    """`reduced`, or `full` where all blocks of value, key and query train (T5)."""
+    activation: str = "linear"
+    """`linear`, or `softmax`."""
+    softmax_scale: float = 1.0
 
     def __post_init__(self) -> None:
         whole_number("heads", self.heads)
         one_of("normalisation", self.normalisation, ("context", "none"))
+        one_of("blocks", self.blocks, ("reduced", "full"))
+        one_of("activation", self.activation, ("linear", "softmax"))
+        number("softmax_scale", self.softmax_scale, above=0.0)
 
     @property
     @abc.abstractmethod
@@ -64,9 +72,13 @@ class AbstractAttention(abc.ABC):
     def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
         r"""$W$, so that $\hat y = \beta^\top W x_q$."""
 
+    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+        """What multiplies the features that a linear model is linear in: W, or θ of T5."""
+        return self.effective_map(weights, gain)
+
     @abc.abstractmethod
-    def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
-        r"""The velocity $-\frac12\partial L/\partial w$ of each weight, given that of the map.
+    def pull_back(self, weights: Weights, force: Array) -> Weights:
+        r"""The velocity $-\frac12\partial L/\partial w$ of each weight, given that of `coefficients`.
 
         It is linear in the force (T3), so that a rate may be multiplied into it.
         """
@@ -92,19 +104,33 @@ class AbstractAttention(abc.ABC):
     def realise(self, effective_map: FloatArray) -> Weights:
         """The weights of least norm with a given effective map at gain 1 (T8)."""
 
-    def predict(
-        self,
-        weights: Weights,
-        summary: Float[Array, "P D"],
-        query: Float[Array, "P D"],
-        gain: Any = 1.0,
-    ) -> Float[Array, " P"]:
-        r"""$\hat y$ of each prompt from its $\beta$ and $x_q$."""
-        return ((summary @ self.effective_map(weights, gain)) * query).sum(-1)
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        r"""$\hat y$ of each of `prompts`, which has x, y, lengths, summary and query."""
+        mapped = prompts.summary @ self.effective_map(weights, gain)
+        return (mapped * prompts.query).sum(-1)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the prediction is linear in fixed features of the prompt (T6)."""
+        return self.activation == "linear"
+
+    @property
+    def is_summarised(self) -> bool:
+        r"""Whether the prediction needs no more of a context than $\beta$."""
+        return self.is_linear and self.blocks == "reduced"
+
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """How the query's row is weighted (`query_row`)."""
+        softmax = self.activation == "softmax"
+        return {
+            "softmax_scale": self.softmax_scale if softmax else None,
+            "include_query": not softmax or self.normalisation == "none",
+        }
 
     def gain(self, context_length: int | None) -> float:
         """What multiplies the normalised attention: 1, or N without normalisation."""
-        if self.normalisation == "context":
+        if self.normalisation == "context" or not self.is_linear:
             return 1.0
         if context_length is None:
             raise InvalidInput(

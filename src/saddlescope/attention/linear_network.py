@@ -71,14 +71,9 @@ class TwoLayerNetwork(AbstractAttention):
     def realise(self, effective_map: FloatArray) -> Weights:
         return self.from_attention(self._attention.realise(effective_map))
 
-    def predict(
-        self,
-        weights: Weights,
-        summary: Float[Array, "P D"],
-        query: Float[Array, "P D"],
-        gain: Any = 1.0,
-    ) -> Float[Array, " P"]:
-        return gain * (cubic_features(summary, query) @ weights["hidden"].T) @ weights["output"]
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        features = cubic_features(prompts.summary, prompts.query)
+        return gain * (features @ weights["hidden"].T) @ weights["output"]
 
     @property
     def _attention(self) -> MergedAttention:
@@ -155,15 +150,10 @@ class ConvolutionalNetwork(AbstractAttention):
     def realise(self, effective_map: FloatArray) -> Weights:
         return self.from_attention(self._attention.realise(effective_map))
 
-    def predict(
-        self,
-        weights: Weights,
-        summary: Float[Array, "P D"],
-        query: Float[Array, "P D"],
-        gain: Any = 1.0,
-    ) -> Float[Array, " P"]:
-        prompts, dimension = summary.shape
-        patches = cubic_features(summary, query).reshape(prompts, dimension, dimension)
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        count, dimension = prompts.summary.shape
+        features = cubic_features(prompts.summary, prompts.query)
+        patches = features.reshape(count, dimension, dimension)
         convolved = patches @ weights["kernel"].T
         return gain * (convolved * weights["hidden"].T[None]).sum(1) @ weights["output"]
 

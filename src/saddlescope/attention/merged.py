@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.attention.blocks import block_coefficients, block_pull_back, zero_blocks
+from saddlescope.attention.query_row import query_row
 from saddlescope.checks import FloatArray
 
 
@@ -17,12 +20,19 @@ from saddlescope.checks import FloatArray
 class MergedAttention(AbstractAttention):
     r"""ATTN_M: $\hat y = \sum_i v_i\, \beta^\top U_i x_q$ (Z eq. 10), weights `v[H]`, `U[H, D, D]`.
 
+    `blocks="full"` adds `nu[H, D]` and `u[H, D]` (T5), which start at zero. `activation="softmax"`
+    takes the softmax of the scores times `softmax_scale`: over the context with
+    `normalisation="context"`, over the query too with `"none"` (the authors' code).
+
     >>> MergedAttention(heads=8).shapes(4)
     {'v': (8,), 'U': (8, 4, 4)}
     """
 
     heads: int
     normalisation: str = "context"
+    blocks: str = "reduced"
+    activation: str = "linear"
+    softmax_scale: float = 1.0
 
     @property
     def degree(self) -> int:
@@ -30,13 +40,19 @@ class MergedAttention(AbstractAttention):
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
-        return {"v": ("head",), "U": ("head", "dim", "query_dim")}
+        reduced = {"v": ("head",), "U": ("head", "dim", "query_dim")}
+        if self.blocks == "reduced":
+            return reduced
+        return {**reduced, "nu": ("head", "dim"), "u": ("head", "query_dim")}
 
     def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
-        return {"v": (self.heads,), "U": (self.heads, dimension, dimension)}
+        rows = (self.heads, dimension)
+        reduced = {"v": (self.heads,), "U": (*rows, dimension)}
+        return reduced if self.blocks == "reduced" else {**reduced, "nu": rows, "u": rows}
 
     def deviations(self, dimension: int) -> dict[str, float]:
-        return {"v": self.heads**-0.5, "U": self.heads**-0.5 / dimension}
+        entry = self.heads**-0.5
+        return {"v": entry, "U": entry / dimension, "nu": 0.0, "u": 0.0}
 
     def capacity(self, dimension: int) -> int:
         return dimension
@@ -44,32 +60,63 @@ class MergedAttention(AbstractAttention):
     def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
         return ((gain * weights["v"])[:, None, None] * weights["U"]).sum(0)
 
-    def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
+    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+        if self.blocks == "reduced":
+            return self.effective_map(weights, gain)
+        return gain * block_coefficients(weights, jnp)
+
+    def pull_back(self, weights: Weights, force: Array) -> Weights:
+        if self.blocks == "full":
+            return block_pull_back(weights, force)
         return {
             "v": (weights["U"] * force[None]).sum((-2, -1)),
             "U": weights["v"][:, None, None] * force[None],
         }
 
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        if self.is_summarised:
+            return super().predict(weights, prompts, gain)
+        nu, u = weights.get("nu"), weights.get("u")
+        directions = jnp.einsum("hab,pb->pha", weights["U"], prompts.query)
+        predicted = query_row(
+            prompts,
+            directions,
+            jnp.zeros(directions.shape[:2]) if u is None else prompts.query @ u.T,
+            weights["v"],
+            jnp.zeros(directions.shape[1:]) if nu is None else nu,
+            **self.row_options,
+        )
+        return predicted if self.activation == "softmax" else gain * predicted
+
     def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        return {"v": weights["v"], "U": basis.T @ weights["U"] @ basis}
+        turned = {"v": weights["v"], "U": basis.T @ weights["U"] @ basis}
+        return turned | {name: weights[name] @ basis for name in ("nu", "u") if name in weights}
 
     def conserved(self, weights: Weights) -> Weights:
-        v, rows = weights["v"], weights["U"].reshape(self.heads, -1)
-        return {"value_balance": v[:, None] * v[None, :] - rows @ rows.T}
+        if self.activation == "softmax":
+            return {}
+        values, columns = weights["v"][:, None], weights["U"].reshape(self.heads, -1)
+        balance = values @ values.T - columns @ columns.T
+        if self.blocks == "full":
+            balance = balance + weights["nu"] @ weights["nu"].T - weights["u"] @ weights["u"].T
+        return {"value_balance": balance}
 
     @property
     def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
-        return {"value_balance": ("head", "other_head")}
+        return {} if self.activation == "softmax" else {"value_balance": ("head", "other_head")}
 
     def balance(self, weights: Weights) -> Weights:
         # v vᵀ = (U_i·U_j) for all pairs forces U_i = v_i M with one unit matrix M.
         v = np.asarray(weights["v"])
         shared = np.tensordot(v, np.asarray(weights["U"]), axes=1)
-        return {"v": v, "U": v[:, None, None] * shared / np.linalg.norm(shared)}
+        matrices = v[:, None, None] * shared / np.linalg.norm(shared)
+        return {**zero_blocks(weights, ("nu", "u")), "v": v, "U": matrices}
 
     def realise(self, effective_map: FloatArray) -> Weights:
         value = np.sqrt(np.linalg.norm(effective_map))
-        weights = {name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()}
+        weights = {
+            name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()
+        }
         if value > 0:
             weights["v"][0], weights["U"][0] = value, effective_map / value
         return weights

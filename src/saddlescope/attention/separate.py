@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -17,6 +18,8 @@ from saddlescope.attention.base import (
     outer_sum,
     singular_parts,
 )
+from saddlescope.attention.blocks import block_coefficients, block_pull_back, zero_blocks
+from saddlescope.attention.query_row import query_row
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 
@@ -25,6 +28,9 @@ from saddlescope.errors import InvalidInput
 class SeparateAttention(AbstractAttention):
     r"""ATTN_S: $U_i = \sum_r k_{i,r} q_{i,r}^\top$ (Z eq. 17, 78), weights `v[H]`, `k, q[H, R, D]`.
 
+    `blocks="full"` adds `nu[H, D]` and `kappa[H, R]` (T5), which start at zero; `activation` as in
+    `MergedAttention`.
+
     >>> SeparateAttention(heads=5, rank=2).shapes(4)
     {'v': (5,), 'k': (5, 2, 4), 'q': (5, 2, 4)}
     """
@@ -32,6 +38,9 @@ class SeparateAttention(AbstractAttention):
     heads: int
     rank: int = 1
     normalisation: str = "context"
+    blocks: str = "reduced"
+    activation: str = "linear"
+    softmax_scale: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,15 +52,22 @@ class SeparateAttention(AbstractAttention):
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
-        return {"v": ("head",), "k": ("head", "rank", "dim"), "q": ("head", "rank", "dim")}
+        pairs = ("head", "rank", "dim")
+        reduced = {"v": ("head",), "k": pairs, "q": pairs}
+        if self.blocks == "reduced":
+            return reduced
+        return {**reduced, "nu": ("head", "dim"), "kappa": ("head", "rank")}
 
     def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
         pairs = (self.heads, self.rank, dimension)
-        return {"v": (self.heads,), "k": pairs, "q": pairs}
+        reduced = {"v": (self.heads,), "k": pairs, "q": pairs}
+        if self.blocks == "reduced":
+            return reduced
+        return {**reduced, "nu": (self.heads, dimension), "kappa": (self.heads, self.rank)}
 
     def deviations(self, dimension: int) -> dict[str, float]:
         entry = (self.heads * self.rank * dimension) ** -0.5
-        return {"v": self.heads**-0.5, "k": entry, "q": entry}
+        return {"v": self.heads**-0.5, "k": entry, "q": entry, "nu": 0.0, "kappa": 0.0}
 
     def capacity(self, dimension: int) -> int:
         return min(dimension, self.heads * self.rank)
@@ -62,8 +78,24 @@ class SeparateAttention(AbstractAttention):
         keys = (gain * v)[:, None, None] * k
         return outer_sum(keys.reshape(-1, dimension), q.reshape(-1, dimension))
 
-    def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
+    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+        if self.blocks == "reduced":
+            return self.effective_map(weights, gain)
+        return gain * block_coefficients(merge_blocks(weights), jnp)
+
+    def pull_back(self, weights: Weights, force: Array) -> Weights:
         v, k, q = weights["v"], weights["k"], weights["q"]
+        if self.blocks == "full":
+            merged = block_pull_back(merge_blocks(weights), force)
+            kappa = weights["kappa"]
+            return {
+                "v": merged["v"],
+                "k": (merged["U"][:, None] * q[:, :, None, :]).sum(-1),
+                "q": (merged["U"][:, None] * k[:, :, :, None]).sum(-2)
+                + kappa[:, :, None] * merged["u"][:, None],
+                "nu": merged["nu"],
+                "kappa": (merged["u"][:, None] * q).sum(-1),
+            }
         dimension = k.shape[-1]
         on_queries = apply_to_rows(q.reshape(-1, dimension), force).reshape(k.shape)
         on_keys = apply_to_rows(k.reshape(-1, dimension), force.T).reshape(k.shape)
@@ -73,24 +105,49 @@ class SeparateAttention(AbstractAttention):
             "q": v[:, None, None] * on_keys,
         }
 
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        if self.is_summarised:
+            return super().predict(weights, prompts, gain)
+        matched = jnp.einsum("hrd,pd->phr", weights["q"], prompts.query)
+        nu, kappa = weights.get("nu"), weights.get("kappa")
+        directions = jnp.einsum("phr,hrd->phd", matched, weights["k"])
+        predicted = query_row(
+            prompts,
+            directions,
+            jnp.zeros(directions.shape[:2]) if kappa is None else (matched * kappa[None]).sum(-1),
+            weights["v"],
+            jnp.zeros(directions.shape[1:]) if nu is None else nu,
+            **self.row_options,
+        )
+        return predicted if self.activation == "softmax" else gain * predicted
+
     def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        return {"v": weights["v"], "k": weights["k"] @ basis, "q": weights["q"] @ basis}
+        turned = {name: weights[name] @ basis for name in ("k", "q", "nu") if name in weights}
+        return {**weights, **turned}
 
     def conserved(self, weights: Weights) -> Weights:
-        keys = (weights["k"] ** 2).sum(-1)
+        if self.activation == "softmax":
+            return {}
+        keys, values = (weights["k"] ** 2).sum(-1), weights["v"] ** 2
+        if self.blocks == "full":
+            keys = keys + weights["kappa"] ** 2
+            values = values + (weights["nu"] ** 2).sum(-1)
         return {
             "key_query_balance": keys - (weights["q"] ** 2).sum(-1),
-            "key_value_balance": keys.sum(-1) - weights["v"] ** 2,
+            "key_value_balance": keys.sum(-1) - values,
         }
 
     @property
     def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
+        if self.activation == "softmax":
+            return {}
         return {"key_query_balance": ("head", "rank"), "key_value_balance": ("head",)}
 
     def balance(self, weights: Weights) -> Weights:
         v, k, q = (np.asarray(weights[name]) for name in ("v", "k", "q"))
         size = np.abs(v)[:, None, None] / np.sqrt(self.rank)
         return {
+            **zero_blocks(weights, ("nu", "kappa")),
             "v": v,
             "k": size * k / np.linalg.norm(k, axis=-1, keepdims=True),
             "q": size * q / np.linalg.norm(q, axis=-1, keepdims=True),
@@ -113,3 +170,14 @@ class SeparateAttention(AbstractAttention):
             weights["k"][head, :count] = lengths * keys[carried]
             weights["q"][head, :count] = lengths * queries[carried]
         return weights
+
+
+def merge_blocks(weights: Weights) -> Weights:
+    """The merged blocks of heads with separate keys and queries: U = Σ k qᵀ, u = Σ κ q."""
+    k, q = weights["k"], weights["q"]
+    return {
+        "v": weights["v"],
+        "nu": weights["nu"],
+        "U": (k[:, :, :, None] * q[:, :, None, :]).sum(1),
+        "u": (weights["kappa"][:, :, None] * q).sum(1),
+    }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, real_array
+from saddlescope.checks import FloatArray, one_of, real_array
 from saddlescope.errors import InvalidInput
 
 # Prompts whose features are held at once while statistics are accumulated.
@@ -92,9 +92,27 @@ class Prompts:
         r"""$z = \mathrm{vec}(\beta x_q^\top) = x_q \otimes \beta$ (T4), [P, D²]."""
         return cubic_features(self.summary, self.query)
 
-    def statistics(self) -> Statistics:
+    @property
+    def block_features(self) -> FloatArray:
+        r"""$\phi = (T_{ab}x_c, \beta_a x_b, s x_a)$, which all blocks see (T5), [P, D³+D²+D]."""
+        context, query, lengths = self.x[:, :-1], self.query, self.lengths
+        second = np.matmul(context.mT, context) + query[:, :, None] * query[:, None, :]
+        second /= lengths[:, None, None]
+        power = (self.y[:, :-1] ** 2).sum(1) / lengths
+        parts = [
+            (second[:, :, :, None] * query[:, None, None, :]).reshape(self.count, -1),
+            (self.summary[:, :, None] * query[:, None, :]).reshape(self.count, -1),
+            power[:, None] * query,
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def features(self, blocks: str) -> FloatArray:
+        """What a linear attention with these blocks is linear in: reduced (T4) or full (T5)."""
+        return self.cubic_features if blocks == "reduced" else self.block_features
+
+    def statistics(self, blocks: str = "reduced") -> Statistics:
         """All that full-batch training of a linear attention sees of these prompts (T6)."""
-        return Statistics.from_batches([self])
+        return Statistics.from_batches([self], blocks)
 
     def __repr__(self) -> str:
         return (
@@ -112,9 +130,10 @@ def cubic_features(summary: Any, query: Any) -> Any:
 class Statistics:
     r"""Sufficient statistics of prompts for a linear attention (T6).
 
-    With the cubic feature $z$ (T4), full-batch training on the squared loss sees data of any size
-    only through $E[z z^\top]$ (`second_moment[D², D²]`), $E[y z]$ (`cross_moment[D²]`) and
-    $E[y^2]$ (`label_power`).
+    A linear attention is linear in fixed features $\phi$ of a prompt: the $D^2$ cubic ones
+    (`blocks="reduced"`, T4) or the $D^3+D^2+D$ of all blocks (`blocks="full"`, T5). Full-batch
+    training on the squared loss sees data of any size only through $E[\phi\phi^\top]$
+    (`second_moment[F, F]`), $E[y\phi]$ (`cross_moment[F]`) and $E[y^2]$ (`label_power`).
     """
 
     second_moment: FloatArray
@@ -123,6 +142,7 @@ class Statistics:
     count: int
     context_length: int | None
     """N where every prompt has the same one, else None."""
+    blocks: str
 
     def __init__(
         self,
@@ -131,35 +151,41 @@ class Statistics:
         label_power: float,
         count: int,
         context_length: int | None,
+        blocks: str = "reduced",
     ) -> None:
+        one_of("blocks", blocks, ("reduced", "full"))
         cross = real_array("cross_moment", cross_moment, (None,))
-        if cross.size == 0 or round(cross.size**0.5) ** 2 != cross.size:
-            raise InvalidInput("cross_moment.shape", cross.shape, "must be (D²,)")
+        if cross.size == 0 or _feature_count(_dimension(cross.size, blocks), blocks) != cross.size:
+            wanted = "(D²,)" if blocks == "reduced" else "(D³+D²+D,)"
+            raise InvalidInput("cross_moment.shape", cross.shape, f"must be {wanted}")
         second = real_array("second_moment", second_moment, (cross.size, cross.size))
         object.__setattr__(self, "second_moment", second)
         object.__setattr__(self, "cross_moment", cross)
         object.__setattr__(self, "label_power", float(label_power))
         object.__setattr__(self, "count", int(count))
         object.__setattr__(self, "context_length", context_length)
+        object.__setattr__(self, "blocks", blocks)
 
     @classmethod
-    def from_batches(cls, batches: Iterable[Prompts]) -> Statistics:
+    def from_batches(cls, batches: Iterable[Prompts], blocks: str = "reduced") -> Statistics:
         """Accumulate over batches of prompts in float64; only one chunk is held at a time."""
+        one_of("blocks", blocks, ("reduced", "full"))
         second = cross = None
         power, count = 0.0, 0
         lengths: set[int | None] = set()
         for batch in batches:
             if second is None or cross is None:
-                size = batch.dimension**2
+                size = _feature_count(batch.dimension, blocks)
                 second, cross = np.zeros((size, size)), np.zeros(size)
-            elif cross.size != batch.dimension**2:
+            elif cross.size != _feature_count(batch.dimension, blocks):
+                before = _dimension(cross.size, blocks)
                 raise InvalidInput(
-                    "dimension", batch.dimension, f"earlier batches have D = {cross.size**0.5:.0f}"
+                    "dimension", batch.dimension, f"earlier batches have D = {before}"
                 )
             for start in range(0, batch.count, _CHUNK):
                 part = slice(start, start + _CHUNK)
                 chunk = Prompts(batch.x[part], batch.y[part], batch.lengths[part])
-                features = chunk.cubic_features
+                features = chunk.features(blocks)
                 second += features.T @ features
                 cross += features.T @ chunk.target
                 power += float(chunk.target @ chunk.target)
@@ -168,12 +194,20 @@ class Statistics:
         if second is None or cross is None:
             raise InvalidInput("batches", [], "must hold at least one batch of prompts")
         length = lengths.pop() if len(lengths) == 1 else None
-        return cls(second / count, cross / count, power / count, count, length)
+        return cls(second / count, cross / count, power / count, count, length, blocks)
 
     @property
     def dimension(self) -> int:
         """D."""
-        return round(self.cross_moment.size**0.5)
+        return _dimension(self.cross_moment.size, self.blocks)
 
     def __repr__(self) -> str:
         return f"Statistics({self.count} prompts, dimension={self.dimension})"
+
+
+def _feature_count(dimension: int, blocks: str) -> int:
+    return dimension**2 if blocks == "reduced" else dimension**3 + dimension**2 + dimension
+
+
+def _dimension(features: int, blocks: str) -> int:
+    return round(features**0.5) if blocks == "reduced" else int(features ** (1 / 3))
