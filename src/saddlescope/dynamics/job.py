@@ -205,7 +205,10 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
     """The effective map and the conserved quantities at every record, [S, T, …]."""
 
     def one(at: Weights) -> Weights:
-        return {"effective_map": model.effective_map(at, gain), **model.conserved(at)}
+        conserved = model.conserved(at)
+        if not model.is_linear:
+            return conserved
+        return {"effective_map": model.effective_map(at, gain), **conserved}
 
     return jax.vmap(jax.vmap(one))(weights)
 

@@ -1,4 +1,4 @@
-"""The loss that is descended: on the population, or on the sufficient statistics of prompts."""
+"""The loss that is descended: on the population, on sufficient statistics, or on prompts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -18,37 +19,45 @@ from saddlescope.task.prompts import Prompts, Statistics
 
 
 class AbstractRisk(eqx.Module):
-    r"""A loss of the effective map $W$ and its force $G = -\frac12\partial L/\partial W$ (T3)."""
+    """A loss of a model's weights, and which way it falls."""
 
     gain: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def map_loss(self, effective_map: Float[Array, "D D"]) -> Float[Array, ""]:
+    def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
+        """The loss of a model's weights."""
+
+    @abc.abstractmethod
+    def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
+        r"""$-\frac12\partial L/\partial w$ for every weight, times `rate`."""
+
+    def best_map(self, capacity: int) -> FloatArray | None:
+        """The map of least loss among those of rank `capacity`, [D, D], None if not known."""
+        return None
+
+
+class AbstractMapRisk(AbstractRisk):
+    r"""A loss of the coefficients $W$ (or θ, T5) and its force $G = -\frac12\partial L/\partial W$."""
+
+    @abc.abstractmethod
+    def map_loss(self, effective_map: Array) -> Float[Array, ""]:
         """The loss at an effective map."""
 
     @abc.abstractmethod
-    def map_force(self, effective_map: Float[Array, "D D"]) -> Float[Array, "D D"]:
+    def map_force(self, effective_map: Array) -> Array:
         """Minus half the gradient of the loss with respect to the effective map."""
 
-    @abc.abstractmethod
-    def best_map(self, capacity: int) -> FloatArray | None:
-        """The map of least loss among those of rank `capacity`, [D, D], None if not known."""
-
     def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
-        """The loss of a model's weights."""
-        return self.map_loss(model.effective_map(weights, self.gain))
+        return self.map_loss(model.coefficients(weights, self.gain))
 
     def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
-        r"""$-\frac12\partial L/\partial w$ for every weight, times `rate`.
-
-        The rate multiplies the small force rather than the weights' velocities: XLA then keeps a
-        whole step in one loop (measured: 9 µs a step of the flow against 15).
-        """
-        force = self.map_force(model.effective_map(weights, self.gain))
+        # The rate multiplies the small force rather than the weights' velocities: XLA then keeps
+        # a whole step in one loop (measured: 9 µs a step of the flow against 15).
+        force = self.map_force(model.coefficients(weights, self.gain))
         return model.pull_back(weights, (rate * self.gain) * force)
 
 
-class DiagonalRisk(AbstractRisk):
+class DiagonalRisk(AbstractMapRisk):
     r"""The population loss in the common basis: $G_{ab} = c_a\delta_{ab} - b_a\kappa_b W_{ab}$."""
 
     gain: Any
@@ -72,7 +81,7 @@ class DiagonalRisk(AbstractRisk):
         return np.diag(best)
 
 
-class DenseRisk(AbstractRisk):
+class DenseRisk(AbstractMapRisk):
     r"""The population loss of covariances that do not commute: $G = C - B W \Lambda_q$."""
 
     gain: Any
@@ -94,28 +103,68 @@ class DenseRisk(AbstractRisk):
         return np.linalg.pinv(self.summary) @ self.drive @ np.linalg.pinv(self.query)
 
 
-class StatisticsRisk(AbstractRisk):
-    """The mean-square loss of prompts by way of their sufficient statistics (T6)."""
+class StatisticsRisk(AbstractMapRisk):
+    """The mean-square loss by way of sufficient statistics (T6), of prompts or of a law."""
 
     gain: Any
     label_power: Any
     cross_moment: Any
     second_moment: Any
 
-    def map_loss(self, effective_map: Float[Array, "D D"]) -> Float[Array, ""]:
-        vector = vectorise(effective_map)
+    def map_loss(self, effective_map: Array) -> Float[Array, ""]:
+        vector = _as_vector(effective_map)
         response = apply_to_rows(vector[None], self.second_moment)[0]
         return self.label_power + (vector * (response - 2 * self.cross_moment)).sum()
 
-    def map_force(self, effective_map: Float[Array, "D D"]) -> Float[Array, "D D"]:
-        response = apply_to_rows(vectorise(effective_map)[None], self.second_moment)[0]
-        return unvectorise(self.cross_moment - response)
+    def map_force(self, effective_map: Array) -> Array:
+        response = apply_to_rows(_as_vector(effective_map)[None], self.second_moment)[0]
+        force = self.cross_moment - response
+        return force if effective_map.ndim == 1 else unvectorise(force)
 
     def best_map(self, capacity: int) -> FloatArray | None:
-        if capacity**2 < len(self.cross_moment):
+        if capacity**2 != len(self.cross_moment):
             return None
         best, *_ = np.linalg.lstsq(self.second_moment, self.cross_moment, rcond=None)
         return np.asarray(unvectorise(best))
+
+
+class Batch(eqx.Module):
+    """Prompts as JAX arrays, with what models ask of them."""
+
+    x: Any
+    y: Any
+    lengths: Any
+
+    @property
+    def summary(self) -> Array:
+        """β of every prompt, [P, D]."""
+        summed = (self.y[:, None, :-1] @ self.x[:, :-1])[:, 0]
+        return summed / self.lengths[:, None]
+
+    @property
+    def query(self) -> Array:
+        """The query of every prompt, [P, D]."""
+        return self.x[:, -1]
+
+    @property
+    def target(self) -> Array:
+        """The query's target of every prompt, [P]."""
+        return self.y[:, -1]
+
+
+class PromptRisk(AbstractRisk):
+    """The mean-square loss of a model's own predictions on prompts, by autodiff."""
+
+    gain: Any
+    prompts: Batch
+
+    def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
+        predicted = model.predict(weights, self.prompts, self.gain)
+        return ((self.prompts.target - predicted) ** 2).mean()
+
+    def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
+        slope = jax.grad(lambda at: self.loss(model, at))(weights)
+        return {name: (-0.5 * rate) * slope[name] for name in weights}
 
 
 def make_risk(
@@ -125,9 +174,23 @@ def make_risk(
 
     The basis is None where the coordinates are the user's own.
     """
+    if isinstance(task, Prompts) and not model.is_linear:
+        length = task.context_length if task.has_fixed_length else None
+        batch = Batch(task.x, task.y, task.lengths)
+        return PromptRisk(np.float64(model.gain(length)), batch), None
+    if not model.is_linear:
+        raise InvalidInput(
+            "task", task, "this model has no exact moments: train it on prompts, task.sample(P)"
+        )
     if isinstance(task, Prompts):
-        task = task.statistics()
+        task = task.statistics(model.blocks)
+    elif isinstance(task, AbstractTask) and model.blocks == "full":
+        task = task.block_statistics()
     if isinstance(task, Statistics):
+        if task.blocks != model.blocks:
+            raise InvalidInput(
+                "task.blocks", task.blocks, f"the model has blocks = {model.blocks!r}"
+            )
         return StatisticsRisk(
             gain=np.float64(model.gain(task.context_length)),
             label_power=np.float64(task.label_power),
@@ -148,3 +211,7 @@ def make_risk(
     )
     risk = DiagonalRisk(gain, power, np.diag(drive), np.outer(summary, query))
     return risk, None if np.array_equal(basis, np.eye(len(basis))) else basis
+
+
+def _as_vector(effective_map: Array) -> Array:
+    return effective_map if effective_map.ndim == 1 else vectorise(effective_map)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 
 from saddlescope.checks import FloatArray
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments
+from saddlescope.task.prompts import Statistics
 
 
 class AbstractTask(abc.ABC):
@@ -26,6 +28,14 @@ class AbstractTask(abc.ABC):
     @abc.abstractmethod
     def common_basis(self) -> FloatArray | None:
         """The eigenvectors that all of its moments share, [D, D], as columns; None if none do."""
+
+    @abc.abstractmethod
+    def block_statistics(self) -> Statistics:
+        """The exact statistics of the features that all blocks see (T6)."""
+
+    def tests(self) -> Mapping[str, AbstractTask]:
+        """Other laws on which a model trained on this one is tested at every record, by name."""
+        return {}
 
     @abc.abstractmethod
     def moments(self) -> RegressionMoments:

@@ -104,7 +104,7 @@ class ContextLaw:
         return np.einsum("ab,cd->abcd", wide, wide) + self.inverse_length * crossed
 
 
-def block_statistics(law: ContextLaw, tasks: TaskMoments) -> Statistics:
+def block_statistics(law: ContextLaw, tasks: TaskMoments, length: int | None) -> Statistics:
     """The exact statistics of all blocks (T6), for any distribution of tasks."""
     dimension = len(law.covariance)
     inner = slice(0, dimension)
@@ -132,10 +132,11 @@ def block_statistics(law: ContextLaw, tasks: TaskMoments) -> Statistics:
         (tb, ts, bb, bs, squares * query),
         (cross_t, cross_b, cross_s),
         float(np.einsum("ij,ij->", tasks.second[inner, inner], query)),
+        length,
     )
 
 
-def random_label_statistics(law: ContextLaw, task: FloatArray) -> Statistics:
+def random_label_statistics(law: ContextLaw, task: FloatArray, length: int | None) -> Statistics:
     r"""T6 where the context labels are noise, $y_n \sim N(0, 1)$, and the target is $w_*^\top x_q$.
 
     Only memory can solve it: the in-weight test, and training at share 1.
@@ -157,6 +158,7 @@ def random_label_statistics(law: ContextLaw, task: FloatArray) -> Statistics:
         ),
         (cross_t, np.zeros((dimension, dimension)), query @ task),
         float(task @ query @ task),
+        length,
     )
 
 
@@ -190,6 +192,7 @@ def _statistics(
     others: tuple[FloatArray, ...],
     cross: tuple[FloatArray, ...],
     label_power: float,
+    length: int | None,
 ) -> Statistics:
     tb, ts, bb, bs, ss = others
     dimension = len(ss)
@@ -210,6 +213,6 @@ def _statistics(
         cross_moment=np.concatenate([part.ravel() for part in cross]),
         label_power=label_power,
         count=0,
-        context_length=None,
+        context_length=length,
         blocks="full",
     )

@@ -90,6 +90,16 @@ class ContextLengths:
         """E[1/N], which stands for 1/N in T1 to T3."""
         return float((self.probabilities / np.asarray(self.lengths)).sum())
 
+    @property
+    def mean_inverse_square(self) -> float:
+        """E[1/N²], which stands for 1/N² in T6."""
+        return float((self.probabilities / np.asarray(self.lengths) ** 2).sum())
+
+    @property
+    def fixed(self) -> int | None:
+        """N where every prompt has the same one, else None."""
+        return self.lengths[0] if self.is_fixed else None
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ContextLengths)

@@ -10,6 +10,7 @@ import numpy as np
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.base import AbstractTask
+from saddlescope.task.block_moments import ContextLaw, TaskMoments, block_statistics
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
 from saddlescope.task.prompts import Prompts, Statistics
@@ -106,6 +107,23 @@ class InContextRegression(AbstractTask):
             self.context_length.mean_inverse,
         )
 
+    def block_statistics(self) -> Statistics:
+        """The exact statistics of the features that all blocks see (T6)."""
+        return block_statistics(
+            self.context_law, TaskMoments.gaussian(self.task_matrix), self.context_length.fixed
+        )
+
+    @property
+    def context_law(self) -> ContextLaw:
+        """The law of a prompt given its task."""
+        return ContextLaw(
+            covariance=self.covariance,
+            query=self.query_matrix,
+            label_noise=self.label_noise,
+            inverse_length=self.context_length.mean_inverse,
+            inverse_square=self.context_length.mean_inverse_square,
+        )
+
     def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""
         count = whole_number("prompts", prompts)
@@ -120,9 +138,9 @@ class InContextRegression(AbstractTask):
             yield self._draw(batch, generator)
             left -= batch
 
-    def statistics(self, prompts: int, seed: int = 0) -> Statistics:
+    def statistics(self, prompts: int, seed: int = 0, blocks: str = "reduced") -> Statistics:
         """Sufficient statistics of `prompts` freshly drawn prompts, streamed (T6)."""
-        return Statistics.from_batches(self.sample_batches(prompts, seed))
+        return Statistics.from_batches(self.sample_batches(prompts, seed), blocks)
 
     def _draw(self, count: int, generator: np.random.Generator) -> Prompts:
         longest, dimension = self.context_length.longest, self.dimension
