@@ -29,6 +29,7 @@ KINDS = {
     "spectrum": "saddlescope.task.spectrum:Spectrum",
     "context_lengths": "saddlescope.task.lengths:ContextLengths",
     "in_context_regression": "saddlescope.task.regression:InContextRegression",
+    "task_pool": "saddlescope.task.pool:TaskPool",
     "prompts": "saddlescope.task.prompts:Prompts",
     "statistics": "saddlescope.task.prompts:Statistics",
     "merged_attention": "saddlescope.attention.merged:MergedAttention",
@@ -37,6 +38,8 @@ KINDS = {
     "convolutional_network": "saddlescope.attention.linear_network:ConvolutionalNetwork",
     "gradient_flow": "saddlescope.dynamics.flow:GradientFlow",
     "gradient_descent": "saddlescope.dynamics.descent:GradientDescent",
+    "stochastic_gradient_descent": "saddlescope.dynamics.descent:StochasticGradientDescent",
+    "optimiser": "saddlescope.dynamics.descent:Optimiser",
     "paper_start": "saddlescope.attention.starts:PaperStart",
     "balanced_start": "saddlescope.attention.starts:BalancedStart",
     "fixed_point_start": "saddlescope.attention.starts:FixedPointStart",
@@ -45,6 +48,13 @@ KINDS = {
     "record": "saddlescope.dynamics.record:Record",
 }
 _KIND_OF = {path: kind for kind, path in KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Stands for an object that has no description, such as an optax optimiser made by hand."""
+
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +125,10 @@ def _describe(value: Any, arrays: dict[str, FloatArray]) -> Any:
         return float(value)
     if isinstance(value, np.ndarray):
         return _describe_array(value, arrays)
+    if isinstance(value, Opaque):
+        return {"opaque": value.name}
+    if callable(getattr(value, "update", None)) and callable(getattr(value, "init", None)):
+        return {"opaque": f"{value.update.__qualname__} at {id(value):x}"}
     if isinstance(value, tuple | list):
         return [_describe(item, arrays) for item in value]
     if isinstance(value, Mapping):
@@ -145,6 +159,8 @@ def _build(field: str, value: Any, arrays: Mapping[str, FloatArray]) -> Any:
         return tuple(_build(field, item, arrays) for item in value)
     if not isinstance(value, Mapping):
         return value
+    if "opaque" in value:
+        return Opaque(str(value["opaque"]))
     if "array" in value:
         if value["array"] not in arrays:
             raise InvalidInput(field, value["array"], "is the digest of data that is not at hand")

@@ -1,6 +1,6 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
-from saddlescope.dynamics.descent import GradientDescent
+from saddlescope.dynamics.descent import GradientDescent, Optimiser, StochasticGradientDescent
 from saddlescope.dynamics.flow import GradientFlow
 from saddlescope.dynamics.job import Progress
 from saddlescope.dynamics.method import AbstractMethod
@@ -13,8 +13,10 @@ __all__ = [
     "AbstractRisk",
     "GradientDescent",
     "GradientFlow",
+    "Optimiser",
     "Progress",
     "Record",
+    "StochasticGradientDescent",
     "resume",
     "run",
     "solver_error",

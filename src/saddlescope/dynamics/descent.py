@@ -1,7 +1,8 @@
-"""Gradient descent, whole segments of steps in one compiled loop."""
+"""Gradient descent: on the exact loss, on fresh prompts, or by any optax optimiser."""
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,33 +10,67 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float
 
 from saddlescope.attention.base import Weights
 from saddlescope.checks import AnyArray, FloatArray, number, whole_number
-from saddlescope.dynamics.ensemble import map_groups, over_seeds
-from saddlescope.dynamics.method import AbstractMethod, Problem, Records
+from saddlescope.dynamics.method import AbstractMethod, Problem
+from saddlescope.dynamics.risk import PromptRisk
+from saddlescope.dynamics.stepping import (
+    AbstractStep,
+    StepState,
+    advance_steps,
+    begin_steps,
+    stable_rate,
+    step_of_overflow,
+)
+from saddlescope.errors import InvalidInput
+from saddlescope.setting import Opaque
 
-# Iterations of the power method behind the suggested learning rate.
-_POWER_ITERATIONS = 200
 
+class AbstractDescent(AbstractMethod):
+    """A method that goes step by step."""
 
-class DescentState(eqx.Module):
-    """A run of gradient descent between two segments."""
+    steps: int
 
-    step: Any
-    weights: Any
-    finite: Any
-    """The weights when they were last seen finite, [S, n], and ..."""
-    finite_step: Any
-    """... the step at which that was, [S]."""
-    start: Any
-    """The weights with which the run began, [S, n]."""
-    records: Records
+    @abc.abstractmethod
+    def make_step(self, problem: Problem) -> AbstractStep:
+        """What one step does."""
+
+    @property
+    def end(self) -> float:
+        return float(self.steps)
+
+    @property
+    def counts_steps(self) -> bool:
+        return True
+
+    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> StepState:
+        return begin_steps(problem, self.make_step(problem), weights)
+
+    def go_on(self, problem: Problem, state: StepState) -> StepState:
+        return self.begin(problem, state.records.last)
+
+    def advance(self, problem: Problem, state: StepState, budget: int) -> tuple[StepState, int]:
+        moved, taken = advance_steps(problem, self.make_step(problem), state, jnp.asarray(budget))
+        return moved, int(taken)
+
+    def clock(self, state: StepState) -> AnyArray:
+        return np.asarray(state.step)
+
+    def failure(self, problem: Problem, state: StepState, seed: int) -> str:
+        step = step_of_overflow(problem, self.make_step(problem), state, seed)
+        return f"diverged at step {step}; try {self._cure(problem, state, seed)}"
+
+    def _cure(self, problem: Problem, state: StepState, seed: int) -> str:
+        rate = getattr(self, "learning_rate", np.inf) / 2
+        rate = min(rate, stable_rate(problem, state, seed))
+        return f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"
 
 
 @dataclass(frozen=True)
-class GradientDescent(AbstractMethod):
+class GradientDescent(AbstractDescent):
     r"""Gradient descent $w \leftarrow w - \eta\,\partial L/\partial w$ for a number of `steps`.
 
     One step is $2\eta$ of flow time (section 0). `converged` as in `GradientFlow`.
@@ -49,129 +84,165 @@ class GradientDescent(AbstractMethod):
     converged: float | None = None
 
     def __post_init__(self) -> None:
-        rate = number("learning_rate", self.learning_rate, above=0.0)
-        object.__setattr__(self, "learning_rate", rate)
-        object.__setattr__(self, "steps", whole_number("steps", self.steps))
-        if self.converged is not None:
-            object.__setattr__(self, "converged", number("converged", self.converged, above=0.0))
+        _check(self, "learning_rate", "converged")
 
     def shortened(self, end: float) -> GradientDescent:
         return replace(self, steps=int(end), converged=None)
 
-    @property
-    def end(self) -> float:
-        return float(self.steps)
+    def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
+        return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
+
+    def make_step(self, problem: Problem) -> AbstractStep:
+        return _GradientStep(jnp.asarray(self.learning_rate))
+
+
+@dataclass(frozen=True)
+class StochasticGradientDescent(AbstractDescent):
+    r"""Gradient descent on `batch_size` freshly drawn prompts a step.
+
+    On a law every step draws new prompts, on `Prompts` it draws rows of them. The recorded loss is
+    the exact one where it is known, else that on a fixed set of probe prompts. Seed s of an
+    ensemble draws prompts of its own, from s and `key`.
+    """
+
+    learning_rate: float
+    steps: int
+    batch_size: int = 256
+    key: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, "learning_rate")
 
     @property
-    def counts_steps(self) -> bool:
+    def converged(self) -> None:  # type: ignore[override]
+        return None
+
+    @property
+    def is_stochastic(self) -> bool:
         return True
+
+    def shortened(self, end: float) -> StochasticGradientDescent:
+        raise InvalidInput("method", self, "a stochastic run cannot be followed again")
 
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
 
-    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> DescentState:
-        steps = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
-        records = Records.begin(problem, weights)
-        return DescentState(steps, weights, weights, steps, weights, records)
-
-    def go_on(self, problem: Problem, state: DescentState) -> DescentState:
-        return self.begin(problem, state.records.last)
-
-    def advance(
-        self, problem: Problem, state: DescentState, budget: int
-    ) -> tuple[DescentState, int]:
-        moved, taken = _advance(
-            problem, jnp.asarray(self.learning_rate), state, jnp.asarray(budget)
-        )
-        return moved, int(taken)
-
-    def clock(self, state: DescentState) -> AnyArray:
-        return np.asarray(state.step)
-
-    def failure(self, problem: Problem, state: DescentState, seed: int) -> str:
-        lost = _steps_to_overflow(problem, jnp.asarray(self.learning_rate), state.finite[seed])
-        step = int(state.finite_step[seed]) + int(lost)
-        return f"diverged at step {step}; try learning_rate {self._cure(problem, state, seed):.2g}"
-
-    def _cure(self, problem: Problem, state: DescentState, seed: int) -> float:
-        """Half the largest rate that is stable at the start and at the least-norm minimum."""
-        model, places = problem.model, [state.start[seed]]
-        best = problem.risk.best_map(model.capacity(problem.dimension))
-        if best is not None:
-            weights = model.realise(best / float(problem.risk.gain))
-            places.append(problem.layout.pack(weights, jnp))
-        steepest = max(float(_steepest_curvature(problem, place)) for place in places)
-        return min(1 / steepest, self.learning_rate / 2) if steepest > 0 else self.learning_rate / 2
+    def make_step(self, problem: Problem) -> AbstractStep:
+        key = jax.random.key_data(jax.random.key(self.key))
+        inner = _GradientStep(jnp.asarray(self.learning_rate))
+        return _FreshStep(inner, key, self.batch_size)
 
 
-@eqx.filter_jit
-def _advance(problem: Problem, rate: Any, state: DescentState, budget: Any) -> tuple[Any, Any]:
-    layout, model = problem.layout, problem.model
+@dataclass(frozen=True)
+class Optimiser(AbstractDescent):
+    """Any optax optimiser, by itself or by its name in optax with a learning rate.
 
-    def move_one(weights: Weights) -> Weights:
-        moved = problem.risk.velocity(model, weights, 2 * rate)
-        return {name: weights[name] + moved[name] for name in weights}
+    Full-batch on the exact loss, or on `batch_size` fresh prompts a step. The unit of time is the
+    step: flow time has no meaning, and times are not predicted.
 
-    move = over_seeds(move_one, problem.group)
-    points = problem.grid.shape[0]
+    >>> Optimiser("adam", steps=1000, learning_rate=1e-3).transform.init is not None
+    True
+    """
 
-    def group(at: DescentState) -> Any:
-        def unfinished(carry: Any) -> Any:
-            state, taken = carry
-            return (taken < budget) & state.records.active(problem).any()
+    optimiser: Any
+    steps: int
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    key: int = 0
+    converged: float | None = None
 
-        def leg(carry: Any) -> Any:
-            state, taken = carry
-            active = state.records.active(problem)
-            # The seeds that go on are in step with one another.
-            step = jnp.where(active, state.step, 0).max()
-            index = jnp.where(active, state.records.index, 0).max()
-            target = problem.grid[jnp.minimum(index, points - 1)]
-            count = jnp.minimum(target - step, budget - taken)
-            moved = jax.lax.fori_loop(
-                0, count, lambda _, weights: move(weights), layout.unpack(state.weights)
-            )
-            weights = jnp.where(active[:, None], layout.pack(moved, jnp), state.weights)
-            sound = active & jnp.isfinite(weights).all(-1)
-            steps = state.step + jnp.where(active, count, 0)
-            records = state.records.write(problem, active & (step + count == target), weights)
-            return DescentState(
-                step=steps,
-                weights=weights,
-                finite=jnp.where(sound[:, None], weights, state.finite),
-                finite_step=jnp.where(sound, steps, state.finite_step),
-                start=state.start,
-                records=records,
-            ), taken + count
+    def __post_init__(self) -> None:
+        _check(self, *[f for f in ("learning_rate", "converged") if getattr(self, f) is not None])
+        if not isinstance(self.optimiser, str | Opaque | optax.GradientTransformation):
+            raise InvalidInput("optimiser", self.optimiser, "must be an optax optimiser or a name")
+        if isinstance(self.optimiser, str):
+            known = getattr(optax, self.optimiser, None)
+            if not callable(known):
+                raise InvalidInput("optimiser", self.optimiser, "is not a name in optax")
+            if self.learning_rate is None:
+                raise InvalidInput("learning_rate", None, "is needed with an optimiser's name")
 
-        return jax.lax.while_loop(unfinished, leg, (at, jnp.asarray(0)))
+    @property
+    def transform(self) -> optax.GradientTransformation:
+        """The optax transformation."""
+        if isinstance(self.optimiser, str):
+            made: optax.GradientTransformation = getattr(optax, self.optimiser)(self.learning_rate)
+            return made
+        if isinstance(self.optimiser, Opaque):
+            raise InvalidInput("optimiser", self.optimiser.name, "was not saved; give it again")
+        return self.optimiser  # type: ignore[no-any-return]
 
-    return map_groups(group, state, problem.group)
+    @property
+    def is_stochastic(self) -> bool:
+        return self.batch_size is not None
+
+    @property
+    def has_flow_time(self) -> bool:
+        return False
+
+    def shortened(self, end: float) -> Optimiser:
+        raise InvalidInput("method", self, "an optimiser with memory cannot be followed again")
+
+    def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
+        return np.asarray(clock, dtype=np.float64)
+
+    def make_step(self, problem: Problem) -> AbstractStep:
+        inner = _OptaxStep(self.transform)
+        if self.batch_size is None:
+            return inner
+        return _FreshStep(inner, jax.random.key_data(jax.random.key(self.key)), self.batch_size)
 
 
-@eqx.filter_jit
-def _steps_to_overflow(problem: Problem, rate: Any, vector: Float[Array, " n"]) -> Any:
-    """The number of steps after which finite weights overflow."""
+class _GradientStep(AbstractStep):
+    rate: Any
 
-    def step(carry: Any) -> Any:
-        vector, count = carry
-        return vector + problem.velocity(vector, 2 * rate), count + 1
+    def remember(self, weights: Weights, seed: Any) -> Any:
+        return ()
 
-    return jax.lax.while_loop(
-        lambda carry: jnp.isfinite(carry[0]).all(), step, (vector, jnp.asarray(0))
-    )[1]
+    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
+        moved = problem.risk.velocity(problem.model, weights, 2 * self.rate)
+        return {name: weights[name] + moved[name] for name in weights}, memory
 
 
-@eqx.filter_jit
-def _steepest_curvature(problem: Problem, vector: Float[Array, " n"]) -> Any:
-    """The largest eigenvalue of the loss's Hessian, by the power method."""
+class _OptaxStep(AbstractStep):
+    transform: Any = eqx.field(static=True)
 
-    def iterate(_: Any, direction: Any) -> Any:
-        image = jax.jvp(problem.velocity, (vector,), (direction,))[1]
-        return image / jnp.linalg.norm(image)
+    def remember(self, weights: Weights, seed: Any) -> Any:
+        return self.transform.init(weights)
 
-    # Every direction has a share in it, and none is an eigenvector by accident.
-    start = jnp.cos(jnp.arange(vector.shape[0], dtype=vector.dtype))
-    direction = jax.lax.fori_loop(0, _POWER_ITERATIONS, iterate, start / jnp.linalg.norm(start))
-    image = jax.jvp(problem.velocity, (vector,), (direction,))[1]
-    return 2 * jnp.abs((direction * image).sum())
+    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
+        # A velocity of rate −2 is the gradient of the loss.
+        slope = problem.risk.velocity(problem.model, weights, -2.0)
+        change, memory = self.transform.update(slope, memory, weights)
+        return optax.apply_updates(weights, change), memory
+
+
+class _FreshStep(AbstractStep):
+    """Another step, on prompts of its own."""
+
+    inner: AbstractStep
+    key: Any
+    batch_size: int = eqx.field(static=True)
+
+    def remember(self, weights: Weights, seed: Any) -> Any:
+        return seed, self.inner.remember(weights, seed)
+
+    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
+        seed, memory = memory
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), seed)
+        batch = problem.sampler.draw(jax.random.fold_in(key, count), self.batch_size)
+        fresh = replace(problem, risk=PromptRisk(problem.risk.gain, batch))
+        weights, memory = self.inner(fresh, weights, memory, count)
+        return weights, (seed, memory)
+
+
+def _check(method: Any, *positive: str) -> None:
+    """Validate the fields that step-wise methods share, and settle their types."""
+    for field in positive:
+        if getattr(method, field) is not None:
+            object.__setattr__(method, field, number(field, getattr(method, field), above=0.0))
+    object.__setattr__(method, "steps", whole_number("steps", method.steps))
+    for field in ("batch_size", "key"):
+        if getattr(method, field, None) is not None:
+            value = whole_number(field, getattr(method, field), at_least=int(field != "key"))
+            object.__setattr__(method, field, value)

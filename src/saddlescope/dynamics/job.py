@@ -23,7 +23,8 @@ from saddlescope.dynamics.flow import GradientFlow
 from saddlescope.dynamics.layout import Layout
 from saddlescope.dynamics.memory import check_memory
 from saddlescope.dynamics.method import Problem
-from saddlescope.dynamics.risk import AbstractRisk, make_risk
+from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, make_risk
+from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.precision import to_numpy
 from saddlescope.setting import Setting
@@ -33,6 +34,8 @@ from saddlescope.trajectory import Outcome, Trajectory, assemble
 _SEGMENT_SECONDS = 0.5
 _FIRST_SEGMENT = 500
 _CHECKPOINT_SECONDS = 5.0
+# Prompts on which the loss is recorded where it is not known exactly.
+_PROBES = 4096
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Job:
         self.clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= self.clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
-        risk, self.basis = make_risk(model, task)
+        risk, self.basis = make_risk(model, task if not method.is_stochastic else _probe(model, task))
         layout = Layout.of(model, task.dimension)
         seeds, points = len(setting.seeds), setting.record.most_points
         if method.counts_steps:
@@ -76,6 +79,8 @@ class Job:
             layout=layout,
             group=group,
             keep_weights=setting.record.weights,
+            seeds=jnp.asarray([*setting.seeds, *[setting.seeds[0]] * self.padding]),
+            sampler=_sampler(setting),
             risk=jax.tree.map(jnp.asarray, risk),
             grid=jnp.asarray(grid),
             pace=jnp.asarray(1 / self.time_unit(risk)),
@@ -235,6 +240,17 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
     return 1 + layout.size + layout.dimension**2 + conserved
 
 
+def _probe(model: AbstractAttention, task: Any) -> Any:
+    """Prompts on which to record the loss of a model that has no exact one."""
+    return task if model.is_linear or not hasattr(task, "sample") else task.sample(_PROBES)
+
+
+def _sampler(setting: Setting) -> Any:
+    if not setting.method.is_stochastic:
+        return None
+    return jax.tree.map(jnp.asarray, make_sampler(setting.task))
+
+
 def _threshold(setting: Setting, risk: AbstractRisk) -> float:
     """The loss at which a seed counts as converged."""
     share, dimension = setting.method.converged, setting.task.dimension
@@ -245,6 +261,7 @@ def _threshold(setting: Setting, risk: AbstractRisk) -> float:
         raise InvalidInput(
             "converged", share, "the least loss is not known where heads × rank is below D"
         )
+    assert isinstance(risk, AbstractMapRisk)
     least, zero = float(risk.map_loss(best)), float(risk.map_loss(np.zeros_like(best)))
     return least + float(share) * (zero - least)
 

@@ -24,6 +24,10 @@ class Problem(eqx.Module):
     group: int = eqx.field(static=True)
     """How many seeds advance together."""
     keep_weights: bool = eqx.field(static=True)
+    seeds: Any
+    """The number of each seed, [S]."""
+    sampler: Any
+    """What draws fresh prompts, None where no step needs them."""
     risk: AbstractRisk
     grid: Real[Array, " T"]
     """When to record, on the method's own clock; the first entry is where the run begins."""
@@ -120,6 +124,16 @@ class AbstractMethod(abc.ABC):
     @abc.abstractmethod
     def counts_steps(self) -> bool:
         """Whether the method's own clock is the step, rather than the flow time."""
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether steps are taken on freshly drawn prompts."""
+        return False
+
+    @property
+    def has_flow_time(self) -> bool:
+        """Whether the clock can be told in flow time, so that theory can predict times."""
+        return True
 
     @abc.abstractmethod
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:

@@ -3,6 +3,7 @@
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments, sandwich
+from saddlescope.task.pool import TaskPool
 from saddlescope.task.prompts import Prompts, Statistics
 from saddlescope.task.regression import InContextRegression
 from saddlescope.task.spectrum import Spectrum
@@ -15,6 +16,7 @@ __all__ = [
     "RegressionMoments",
     "Spectrum",
     "Statistics",
+    "TaskPool",
     "regression_moments",
     "sandwich",
 ]

@@ -196,6 +196,19 @@ class Statistics:
         length = lengths.pop() if len(lengths) == 1 else None
         return cls(second / count, cross / count, power / count, count, length, blocks)
 
+    def mixed(self, share: float, other: Statistics) -> Statistics:
+        """The statistics of a `share` of these prompts and the rest of others."""
+        rest = 1 - share
+        length = self.context_length if self.context_length == other.context_length else None
+        return Statistics(
+            second_moment=share * self.second_moment + rest * other.second_moment,
+            cross_moment=share * self.cross_moment + rest * other.cross_moment,
+            label_power=share * self.label_power + rest * other.label_power,
+            count=self.count + other.count,
+            context_length=length,
+            blocks=self.blocks,
+        )
+
     @property
     def dimension(self) -> int:
         """D."""
