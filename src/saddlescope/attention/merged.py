@@ -114,9 +114,7 @@ class MergedAttention(AbstractAttention):
 
     def realise(self, effective_map: FloatArray) -> Weights:
         value = np.sqrt(np.linalg.norm(effective_map))
-        weights = {
-            name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()
-        }
+        weights = {name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()}
         if value > 0:
             weights["v"][0], weights["U"][0] = value, effective_map / value
         return weights

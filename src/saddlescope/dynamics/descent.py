@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -166,8 +167,7 @@ class Optimiser(AbstractDescent):
     def transform(self) -> optax.GradientTransformation:
         """The optax transformation."""
         if isinstance(self.optimiser, str):
-            made: optax.GradientTransformation = getattr(optax, self.optimiser)(self.learning_rate)
-            return made
+            return _named_transform(self.optimiser, self.learning_rate)
         if isinstance(self.optimiser, Opaque):
             raise InvalidInput("optimiser", self.optimiser.name, "was not saved; give it again")
         return self.optimiser  # type: ignore[no-any-return]
@@ -191,6 +191,13 @@ class Optimiser(AbstractDescent):
         if self.batch_size is None:
             return inner
         return _FreshStep(inner, jax.random.key_data(jax.random.key(self.key)), self.batch_size)
+
+
+@cache
+def _named_transform(name: str, learning_rate: float | None) -> optax.GradientTransformation:
+    # One object for one name and rate: JAX would compile anew for another.
+    made: optax.GradientTransformation = getattr(optax, name)(learning_rate)
+    return made
 
 
 class _GradientStep(AbstractStep):

@@ -64,7 +64,9 @@ class Job:
         self.clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= self.clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
-        risk, self.basis = make_risk(model, task if not method.is_stochastic else _probe(model, task))
+        risk, self.basis = make_risk(
+            model, task if not method.is_stochastic else _probe(model, task)
+        )
         layout = Layout.of(model, task.dimension)
         seeds, points = len(setting.seeds), setting.record.most_points
         if method.counts_steps:

@@ -45,20 +45,23 @@ class RegressionSampler(eqx.Module):
 
     def draw(self, key: Any, count: int) -> Batch:
         """A batch of `count` prompts."""
-        keys = jax.random.split(key, 7)
-        dimension = self.input_root.shape[0]
-        context = jax.random.normal(keys[0], (count, self.longest, dimension)) @ self.input_root.T
-        query = jax.random.normal(keys[1], (count, dimension)) @ self.query_root.T
-        fresh = jax.random.normal(keys[2], (count, dimension)) @ self.task_root.T
-        pooled = self.pool[jax.random.randint(keys[3], (count,), 0, self.pool.shape[0])]
-        from_pool = jax.random.uniform(keys[4], (count,)) < self.pool_share
+        # One call for all Gaussians and one for all choices: each costs a second to compile.
+        dimension, longest = self.input_root.shape[0], self.longest
+        gaussian_key, uniform_key = jax.random.split(key)
+        sizes = (longest * dimension, longest, dimension, dimension)
+        drawn = jax.random.normal(gaussian_key, (count, sum(sizes)))
+        context, noise, query, fresh = jnp.split(drawn, np.cumsum(sizes)[:-1].tolist(), axis=1)
+        chance = jax.random.uniform(uniform_key, (3, count))
+        context = context.reshape(count, longest, dimension) @ self.input_root.T
+        query, fresh = query @ self.query_root.T, fresh @ self.task_root.T
+        pooled = self.pool[(chance[0] * self.pool.shape[0]).astype(int)]
+        from_pool = chance[1] < self.pool_share
+        own = self.lengths[jnp.searchsorted(jnp.cumsum(self.shares)[:-1], chance[2], side="right")]
         tasks = jnp.where(from_pool[:, None], pooled, fresh)
-        noise = jax.random.normal(keys[5], (count, self.longest))
         labels = (context * tasks[:, None, :]).sum(-1) + self.label_noise * noise
         if self.random_labels:
             labels = jnp.where(from_pool[:, None], noise, labels)
-        own = jax.random.choice(keys[6], self.lengths, (count,), p=self.shares)
-        inside = (jnp.arange(self.longest)[None, :] < own[:, None]).astype(context.dtype)
+        inside = (jnp.arange(longest)[None, :] < own[:, None]).astype(context.dtype)
         target = (query * tasks).sum(-1)
         return Batch(
             x=jnp.concatenate([context * inside[:, :, None], query[:, None]], axis=1),
