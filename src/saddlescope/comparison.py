@@ -202,6 +202,8 @@ def _predicted_times(
     times: list[tuple[float | None, ...]] = []
     for seed in setting.seeds:
         try:
+            if not setting.method.has_flow_time:
+                raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
             if trajectory.time_start > 0:
                 raise TheoryDoesNotApply("the run goes on from an earlier one")
             weights = setting.init.weights(setting.model, setting.task, seed)
@@ -263,7 +265,8 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
             None if place is None else _interpolate(time, row, place, level)
             for place, row in zip(after, loss, strict=True)
         ]
-        if "effective_map" in trajectory.dataset and any(place is not None for place in after):
+        recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
+        if recorded and any(place is not None for place in after):
             times = _followed_again(trajectory, level, after, times)
         found.append(times)
     return found

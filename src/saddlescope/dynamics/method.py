@@ -131,6 +131,11 @@ class AbstractMethod(abc.ABC):
         return False
 
     @property
+    def is_autonomous(self) -> bool:
+        """Whether the weights alone say how they move on, so that a path can be followed again."""
+        return self.has_flow_time and not self.is_stochastic
+
+    @property
     def has_flow_time(self) -> bool:
         """Whether the clock can be told in flow time, so that theory can predict times."""
         return True
