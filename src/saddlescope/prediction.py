@@ -12,7 +12,7 @@ from saddlescope import theory
 from saddlescope.attention import AbstractAttention, PaperStart, Weights
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.theory.parametrisation import is_merged
+from saddlescope.theory.parametrisation import is_merged, linear_model
 
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
@@ -121,7 +121,7 @@ def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:
     """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
     if is_merged(model):
         return np.array([point.loss for point in theory.fixed_points(task, model)])
-    return theory.plateau_losses(task)[: model.capacity(task.dimension) + 1]
+    return theory.plateau_losses(task)[: linear_model(model).capacity(task.dimension) + 1]
 
 
 def predicted_drop_times(
@@ -131,7 +131,7 @@ def predicted_drop_times(
     levels = predicted_levels(task, model)
     lengths = task.context_length
     gain = model.gain(lengths.lengths[0] if lengths.is_fixed else None)
-    loss = _population_loss(task, np.asarray(model.effective_map(weights, gain)))
+    loss = _population_loss(task, np.asarray(linear_model(model).effective_map(weights, gain)))
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "

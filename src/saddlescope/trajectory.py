@@ -161,7 +161,7 @@ def assemble(
     axes = {**model.axes, "effective_map": ("dim", "query_dim"), **model.conserved_axes}
     variables: dict[str, Any] = {"loss": (("seed", "time"), loss)}
     for name, values in recorded.items():
-        variables[name] = (("seed", "time", *axes[name]), values)
+        variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
     coordinates: dict[str, Any] = {"seed": list(setting.seeds), "time": time}

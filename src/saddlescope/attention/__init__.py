@@ -1,7 +1,9 @@
-"""What is trained: linear attention, merged and separate, and the networks it is equivalent to."""
+"""What is trained: attention, merged, separate and deep, and the networks it is equivalent to."""
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
+from saddlescope.attention.deep import DeepAttention
 from saddlescope.attention.linear_network import ConvolutionalNetwork, TwoLayerNetwork
+from saddlescope.attention.linear_transformer import LinearTransformer
 from saddlescope.attention.merged import MergedAttention
 from saddlescope.attention.separate import SeparateAttention
 from saddlescope.attention.starts import (
@@ -15,12 +17,15 @@ from saddlescope.attention.starts import (
 
 __all__ = [
     "AbstractAttention",
+    "AbstractLinearAttention",
     "AbstractStart",
     "BalancedStart",
     "ConvolutionalNetwork",
+    "DeepAttention",
     "EigenvectorStart",
     "FixedPointStart",
     "GivenStart",
+    "LinearTransformer",
     "MergedAttention",
     "PaperStart",
     "SeparateAttention",

@@ -24,17 +24,15 @@ FUSED_PRODUCTS = 640
 
 
 class AbstractAttention(abc.ABC):
-    r"""A model $\hat y = \beta^\top W x_q$ whose effective map $W$ is built from its weights.
+    """A model that predicts the label of each prompt's query from named weights.
 
-    `normalisation` is `"context"` (attention divided by N) or `"none"` (the authors' code). The
-    effective map is that of the normalised attention in both cases: the un-normalised one has a
-    `gain` of N on it. A model of your own subclasses this one; CONTRIBUTING shows how.
+    `normalisation` is `"context"` (attention divided by N) or `"none"` (the authors' code, a `gain`
+    of N on the normalised one). A model of your own subclasses this one, or
+    `AbstractLinearAttention` where it has an effective map; CONTRIBUTING shows how.
     """
 
     heads: int
     normalisation: str
-    blocks: str = "reduced"
-    """`reduced`, or `full` where all blocks of value, key and query train (T5)."""
     activation: str = "linear"
     """`linear`, or `softmax`."""
     softmax_scale: float = 1.0
@@ -42,14 +40,13 @@ class AbstractAttention(abc.ABC):
     def __post_init__(self) -> None:
         whole_number("heads", self.heads)
         one_of("normalisation", self.normalisation, ("context", "none"))
-        one_of("blocks", self.blocks, ("reduced", "full"))
         one_of("activation", self.activation, ("linear", "softmax"))
         number("softmax_scale", self.softmax_scale, above=0.0)
 
     @property
     @abc.abstractmethod
     def degree(self) -> int:
-        """How many weights are multiplied in a prediction."""
+        """How many weights are multiplied in a prediction, or in one layer of it."""
 
     @property
     @abc.abstractmethod
@@ -65,29 +62,6 @@ class AbstractAttention(abc.ABC):
         """The paper's standard deviation of each weight's entries at scale 1 (section 0)."""
 
     @abc.abstractmethod
-    def capacity(self, dimension: int) -> int:
-        """The largest rank that the effective map can have."""
-
-    @abc.abstractmethod
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
-        r"""$W$, so that $\hat y = \beta^\top W x_q$."""
-
-    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
-        """What multiplies the features that a linear model is linear in: W, or θ of T5."""
-        return self.effective_map(weights, gain)
-
-    @abc.abstractmethod
-    def pull_back(self, weights: Weights, force: Array) -> Weights:
-        r"""The velocity $-\frac12\partial L/\partial w$ of each weight, given that of `coefficients`.
-
-        It is linear in the force (T3), so that a rate may be multiplied into it.
-        """
-
-    @abc.abstractmethod
-    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        """The same weights in the coordinates of another orthonormal basis (its columns)."""
-
-    @abc.abstractmethod
     def conserved(self, weights: Weights) -> Weights:
         """The quantities that gradient flow keeps (T14)."""
 
@@ -97,40 +71,17 @@ class AbstractAttention(abc.ABC):
         """The names of each conserved quantity's axes."""
 
     @abc.abstractmethod
-    def balance(self, weights: Weights) -> Weights:
-        """Rescale given weights so that every conserved quantity is zero."""
-
-    @abc.abstractmethod
-    def realise(self, effective_map: FloatArray) -> Weights:
-        """The weights of least norm with a given effective map at gain 1 (T8)."""
-
     def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
         r"""$\hat y$ of each of `prompts`, which has x, y, lengths, summary and query."""
-        mapped = prompts.summary @ self.effective_map(weights, gain)
-        return (mapped * prompts.query).sum(-1)
 
     @property
     def is_linear(self) -> bool:
         """Whether the prediction is linear in fixed features of the prompt (T6)."""
-        return self.activation == "linear"
-
-    @property
-    def is_summarised(self) -> bool:
-        r"""Whether the prediction needs no more of a context than $\beta$."""
-        return self.is_linear and self.blocks == "reduced"
-
-    @property
-    def row_options(self) -> dict[str, Any]:
-        """How the query's row is weighted (`query_row`)."""
-        softmax = self.activation == "softmax"
-        return {
-            "softmax_scale": self.softmax_scale if softmax else None,
-            "include_query": not softmax or self.normalisation == "none",
-        }
+        return False
 
     def gain(self, context_length: int | None) -> float:
         """What multiplies the normalised attention: 1, or N without normalisation."""
-        if self.normalisation == "context" or not self.is_linear:
+        if self.normalisation == "context" or self.activation == "softmax":
             return 1.0
         if context_length is None:
             raise InvalidInput(
@@ -159,6 +110,76 @@ class AbstractAttention(abc.ABC):
         return {
             name: real_array(f"weights[{name!r}]", weights[name], lead + shape)
             for name, shape in shapes.items()
+        }
+
+
+class AbstractLinearAttention(AbstractAttention):
+    r"""A model $\hat y = \beta^\top W x_q$ whose effective map $W$ is built from its weights.
+
+    The effective map is that of the normalised attention, whatever the `normalisation`. With
+    `activation="softmax"` the same weights are put to another use, and W says nothing.
+    """
+
+    blocks: str = "reduced"
+    """`reduced`, or `full` where all blocks of value, key and query train (T5)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("blocks", self.blocks, ("reduced", "full"))
+
+    @abc.abstractmethod
+    def capacity(self, dimension: int) -> int:
+        """The largest rank that the effective map can have."""
+
+    @abc.abstractmethod
+    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+        r"""$W$, so that $\hat y = \beta^\top W x_q$."""
+
+    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+        """What multiplies the features that a linear model is linear in: W, or θ of T5."""
+        return self.effective_map(weights, gain)
+
+    @abc.abstractmethod
+    def pull_back(self, weights: Weights, force: Array) -> Weights:
+        r"""The velocity $-\frac12\partial L/\partial w$ of each weight.
+
+        `force` is that of `coefficients`. The velocity is linear in it (T3), so that a rate may be
+        multiplied into it.
+        """
+
+    @abc.abstractmethod
+    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
+        """The same weights in the coordinates of another orthonormal basis (its columns)."""
+
+    @abc.abstractmethod
+    def balance(self, weights: Weights) -> Weights:
+        """Rescale given weights so that every conserved quantity is zero."""
+
+    @abc.abstractmethod
+    def realise(self, effective_map: FloatArray) -> Weights:
+        """The weights of least norm with a given effective map at gain 1 (T8)."""
+
+    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+        mapped = prompts.summary @ self.effective_map(weights, gain)
+        return (mapped * prompts.query).sum(-1)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the prediction is linear in fixed features of the prompt (T6)."""
+        return self.activation == "linear"
+
+    @property
+    def is_summarised(self) -> bool:
+        r"""Whether the prediction needs no more of a context than $\beta$."""
+        return self.is_linear and self.blocks == "reduced"
+
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """How the query's row is weighted (`query_row`)."""
+        softmax = self.activation == "softmax"
+        return {
+            "softmax_scale": self.softmax_scale if softmax else None,
+            "include_query": not softmax or self.normalisation == "none",
         }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.attention.base import AbstractLinearAttention, Array, Weights
 from saddlescope.attention.merged import MergedAttention, unvectorise, vectorise
 from saddlescope.attention.separate import SeparateAttention
 from saddlescope.checks import FloatArray
@@ -16,7 +16,7 @@ from saddlescope.task.prompts import cubic_features
 
 
 @dataclass(frozen=True)
-class TwoLayerNetwork(AbstractAttention):
+class TwoLayerNetwork(AbstractLinearAttention):
     r"""$\hat y = w_2^\top W_1 z$, two layers on the cubic feature (Z eq. 11).
 
     $z = \mathrm{vec}(\beta x_q^\top)$. There are `heads` hidden units, with weights `output[H]` and
@@ -89,7 +89,7 @@ class TwoLayerNetwork(AbstractAttention):
 
 
 @dataclass(frozen=True)
-class ConvolutionalNetwork(AbstractAttention):
+class ConvolutionalNetwork(AbstractLinearAttention):
     r"""$\hat y = \sum_i v_i\, q_i^\top K_i z$, three layers on the cubic feature (Z eq. 18).
 
     $K_i$ slides one kernel $k_i$ of length D over z with stride D. Weights `output[H]`,

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.attention.base import AbstractLinearAttention, Array, Weights
 from saddlescope.attention.blocks import block_coefficients, block_pull_back, zero_blocks
 from saddlescope.attention.query_row import query_row
 from saddlescope.checks import FloatArray
 
 
 @dataclass(frozen=True)
-class MergedAttention(AbstractAttention):
+class MergedAttention(AbstractLinearAttention):
     r"""ATTN_M: $\hat y = \sum_i v_i\, \beta^\top U_i x_q$ (Z eq. 10), weights `v[H]`, `U[H, D, D]`.
 
     `blocks="full"` adds `nu[H, D]` and `u[H, D]` (T5), which start at zero. `activation="softmax"`

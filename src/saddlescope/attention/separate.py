@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention.base import (
-    AbstractAttention,
+    AbstractLinearAttention,
     Array,
     Weights,
     apply_to_rows,
@@ -25,7 +25,7 @@ from saddlescope.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class SeparateAttention(AbstractAttention):
+class SeparateAttention(AbstractLinearAttention):
     r"""ATTN_S: $U_i = \sum_r k_{i,r} q_{i,r}^\top$ (Z eq. 17, 78), weights `v[H]`, `k, q[H, R, D]`.
 
     `blocks="full"` adds `nu[H, D]` and `kappa[H, R]` (T5), which start at zero; `activation` as in
@@ -122,7 +122,9 @@ class SeparateAttention(AbstractAttention):
         return predicted if self.activation == "softmax" else gain * predicted
 
     def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        turned = {name: weights[name] @ basis for name in ("k", "q", "nu") if name in weights}
+        turned: Weights = {
+            name: weights[name] @ basis for name in ("k", "q", "nu") if name in weights
+        }
         return {**weights, **turned}
 
     def conserved(self, weights: Weights) -> Weights:

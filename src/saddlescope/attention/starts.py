@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.task.aligned import VectorPrompts
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.prompts import Prompts, Statistics
 
-Task = AbstractTask | Prompts | Statistics
+Task = AbstractTask | Prompts | Statistics | VectorPrompts
 
 
 class AbstractStart(abc.ABC):
@@ -68,7 +69,7 @@ class BalancedStart(AbstractStart):
             drawn["U"] = (
                 np.broadcast_to(drive, drawn["U"].shape) * np.sign(drawn["v"])[:, None, None]
             )
-        return model.balance(drawn)
+        return _with_map(model, self).balance(drawn)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class FixedPointStart(AbstractStart):
         values = _along(moments.drive, directions) / (
             _along(moments.summary, directions) * _along(moments.query, directions)
         )
-        exact = model.realise((directions.T * (values / _gain(model, task))) @ directions)
+        exact = _with_map(model, self).realise(
+            (directions.T * (values / _gain(model, task))) @ directions
+        )
         if self.scale == 0:
             return exact
         noise = PaperStart(self.scale).weights(model, task, seed)
@@ -115,7 +118,8 @@ class EigenvectorStart(AbstractStart):
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
         (direction,) = eigenvectors(task, (self.direction,))
-        return model.realise(self.scale**model.degree * np.outer(direction, direction))
+        outer = self.scale**model.degree * np.outer(direction, direction)
+        return _with_map(model, self).realise(outer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +169,12 @@ def eigenvectors(task: Any, subset: tuple[int, ...]) -> FloatArray:
         raise InvalidInput("subset", subset, "needs covariances that commute")
     rows: FloatArray = basis.T[list(subset)]
     return rows
+
+
+def _with_map(model: AbstractAttention, start: AbstractStart) -> AbstractLinearAttention:
+    if not isinstance(model, AbstractLinearAttention):
+        raise InvalidInput("init", start, f"needs an effective map: {model!r} has none")
+    return model
 
 
 def _moments(task: Task, field: str, value: object) -> Any:

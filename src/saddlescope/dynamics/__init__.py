@@ -1,6 +1,7 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
 from saddlescope.dynamics.descent import GradientDescent, Optimiser, StochasticGradientDescent
+from saddlescope.dynamics.evaluate import evaluate
 from saddlescope.dynamics.flow import GradientFlow
 from saddlescope.dynamics.job import Progress
 from saddlescope.dynamics.method import AbstractMethod
@@ -17,6 +18,7 @@ __all__ = [
     "Progress",
     "Record",
     "StochasticGradientDescent",
+    "evaluate",
     "resume",
     "run",
     "solver_error",

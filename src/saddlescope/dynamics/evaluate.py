@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics.risk import AbstractRisk, make_risk
 from saddlescope.errors import InvalidInput
@@ -32,7 +32,9 @@ def evaluate(trajectory: Trajectory, task: Any) -> FloatArray:
 def evaluate_path(model: AbstractAttention, task: Any, weights: Weights) -> FloatArray:
     """The loss of weights `[S, T, …]` on a task; to be used within 64-bit JAX."""
     risk, basis = make_risk(model, task)
-    turned = weights if basis is None else model.rotate(weights, basis)
+    turned = weights
+    if basis is not None and isinstance(model, AbstractLinearAttention):
+        turned = model.rotate(weights, basis)
     arrays = jax.tree.map(jnp.asarray, (risk, turned))
     return np.asarray(_losses(model, *arrays))
 

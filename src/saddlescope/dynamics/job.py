@@ -14,20 +14,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.checkpoint import write_checkpoint
+from saddlescope.dynamics.evaluate import evaluate_path
 from saddlescope.dynamics.ensemble import group_size
 from saddlescope.dynamics.flow import GradientFlow
 from saddlescope.dynamics.layout import Layout
 from saddlescope.dynamics.memory import check_memory
 from saddlescope.dynamics.method import Problem
-from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, make_risk
+from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, has_exact_loss, make_risk
 from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.precision import to_numpy
 from saddlescope.setting import Setting
+from saddlescope.task.base import AbstractTask
 from saddlescope.trajectory import Outcome, Trajectory, assemble
 
 # A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
@@ -182,7 +184,8 @@ class Job:
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
             gain = float(self.problem.risk.gain)
-            recorded |= to_numpy(_derive(setting.model, recorded, gain))
+            tests = self._test_losses(recorded)
+            recorded |= to_numpy(_derive(setting.model, recorded, gain)) | tests
         else:
             final = self._name(records.last)
         clock = self.grid[:points]
@@ -192,6 +195,16 @@ class Job:
         kept = state if going_on.any() else _without_records(state)
         leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
+
+    def _test_losses(self, weights: Weights) -> Weights:
+        """The loss at every record on each law that the task names as a test of it."""
+        task, model = self.setting.task, self.setting.model
+        if not isinstance(task, AbstractTask) or not model.is_linear:
+            return {}
+        return {
+            f"loss_{name}": evaluate_path(model, test, weights)
+            for name, test in task.tests().items()
+        }
 
     def _outcome(self, state: Any, records: Any, seed: int) -> Outcome:
         if records.failed[seed]:
@@ -213,7 +226,7 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
 
     def one(at: Weights) -> Weights:
         conserved = model.conserved(at)
-        if not model.is_linear:
+        if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
             return conserved
         return {"effective_map": model.effective_map(at, gain), **conserved}
 
@@ -244,7 +257,7 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
 
 def _probe(model: AbstractAttention, task: Any) -> Any:
     """Prompts on which to record the loss of a model that has no exact one."""
-    return task if model.is_linear or not hasattr(task, "sample") else task.sample(_PROBES)
+    return task if has_exact_loss(model) or not hasattr(task, "sample") else task.sample(_PROBES)
 
 
 def _sampler(setting: Setting) -> Any:
@@ -258,7 +271,8 @@ def _threshold(setting: Setting, risk: AbstractRisk) -> float:
     share, dimension = setting.method.converged, setting.task.dimension
     if share is None:
         return -np.inf
-    best = risk.best_map(setting.model.capacity(dimension))
+    model = setting.model
+    best = risk.best_map(model.capacity(dimension)) if model.is_linear else None
     if best is None:
         raise InvalidInput(
             "converged", share, "the least loss is not known where heads × rank is below D"

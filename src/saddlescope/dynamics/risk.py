@@ -10,10 +10,18 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Array, Weights, apply_to_rows
+from saddlescope.attention.base import (
+    AbstractAttention,
+    AbstractLinearAttention,
+    Array,
+    Weights,
+    apply_to_rows,
+)
+from saddlescope.attention.linear_transformer import LinearTransformer
 from saddlescope.attention.merged import unvectorise, vectorise
 from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
+from saddlescope.task.aligned import AlignedRegression, VectorPrompts
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.prompts import Prompts, Statistics
 
@@ -47,10 +55,10 @@ class AbstractMapRisk(AbstractRisk):
     def map_force(self, effective_map: Array) -> Array:
         """Minus half the gradient of the loss with respect to the effective map."""
 
-    def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
+    def loss(self, model: Any, weights: Weights) -> Float[Array, ""]:
         return self.map_loss(model.coefficients(weights, self.gain))
 
-    def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
+    def velocity(self, model: Any, weights: Weights, rate: Any) -> Weights:
         # The rate multiplies the small force rather than the weights' velocities: XLA then keeps
         # a whole step in one loop (measured: 9 µs a step of the flow against 15).
         force = self.map_force(model.coefficients(weights, self.gain))
@@ -148,7 +156,7 @@ class Batch(eqx.Module):
 
     @property
     def target(self) -> Array:
-        """The query's target of every prompt, [P]."""
+        """The query's target of every prompt, [P], or [P, D] where labels are vectors."""
         return self.y[:, -1]
 
 
@@ -160,25 +168,62 @@ class PromptRisk(AbstractRisk):
 
     def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
         predicted = model.predict(weights, self.prompts, self.gain)
-        return ((self.prompts.target - predicted) ** 2).mean()
+        # A mean over prompts, and a sum over the entries of a vector label.
+        return ((self.prompts.target - predicted) ** 2).sum() / predicted.shape[0]
 
     def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
-        slope = jax.grad(lambda at: self.loss(model, at))(weights)
-        return {name: (-0.5 * rate) * slope[name] for name in weights}
+        return _descend(self, model, weights, rate)
+
+
+class VectorRisk(AbstractRisk):
+    r"""The population loss $E\|y_q - p_2 W\hat\Sigma q_1 x_q\|^2$ of vector labels (T15).
+
+    In the eigenbasis U, with $A = q_1 S q_1^\top$ and $M = E[\hat\Sigma A \hat\Sigma]$ (T2):
+    $\sum_\alpha s_\alpha - 2 \bar p_\alpha (q_1)_{\alpha\alpha} s_\alpha^2
+    + \bar P_\alpha M_{\alpha\alpha}$, where $\bar p$ is the diagonal of $p_2$ and $\bar P$ that of
+    $p_2^\top p_2$ for aligned tasks, and their means for independent ones.
+    """
+
+    gain: Any
+    eigenvalues: Any
+    basis: Any
+    inverse_length: Any
+    tasks: str = eqx.field(static=True)
+
+    def loss(self, model: AbstractAttention, weights: Weights) -> Float[Array, ""]:
+        s, nu = self.eigenvalues, self.inverse_length
+        value, query = (self.basis.T @ weights[name] @ self.basis for name in ("p2", "q1"))
+        diagonal, power = value.diagonal(), (value**2).sum(0)
+        if self.tasks == "independent":
+            diagonal, power = diagonal.mean(), power.mean()
+        inner = (query**2 * s[None]).sum(1)
+        spread = (1 + nu) * s**2 * inner + nu * s * (s * inner).sum()
+        drive = diagonal * query.diagonal() * s**2
+        return (s - 2 * self.gain * drive + self.gain**2 * power * spread).sum()
+
+    def velocity(self, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
+        return _descend(self, model, weights, rate)
+
+
+def has_exact_loss(model: AbstractAttention) -> bool:
+    """Whether the loss of a model on a law is known exactly."""
+    return model.is_linear or (isinstance(model, LinearTransformer) and model.blocks == "reduced")
 
 
 def make_risk(
-    model: AbstractAttention, task: AbstractTask | Prompts | Statistics
+    model: AbstractAttention, task: AbstractTask | Prompts | VectorPrompts | Statistics
 ) -> tuple[AbstractRisk, FloatArray | None]:
     """The risk of a model on a task, and the basis in whose coordinates it is written.
 
     The basis is None where the coordinates are the user's own.
     """
+    if isinstance(model, LinearTransformer) or isinstance(task, AlignedRegression | VectorPrompts):
+        return _vector_risk(model, task), None
     if isinstance(task, Prompts) and not model.is_linear:
         length = task.context_length if task.has_fixed_length else None
         batch = Batch(task.x, task.y, task.lengths)
         return PromptRisk(np.float64(model.gain(length)), batch), None
-    if not model.is_linear:
+    if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
         raise InvalidInput(
             "task", task, "this model has no exact moments: train it on prompts, task.sample(P)"
         )
@@ -211,6 +256,32 @@ def make_risk(
     )
     risk = DiagonalRisk(gain, power, np.diag(drive), np.outer(summary, query))
     return risk, None if np.array_equal(basis, np.eye(len(basis))) else basis
+
+
+def _vector_risk(model: AbstractAttention, task: Any) -> AbstractRisk:
+    if not isinstance(task, AlignedRegression | VectorPrompts):
+        raise InvalidInput("task", task, "this model has vector labels: take AlignedRegression")
+    if not isinstance(model, LinearTransformer):
+        raise InvalidInput("task", task, "its labels are vectors: they need LinearTransformer")
+    if isinstance(task, VectorPrompts):
+        gain = np.float64(model.gain(task.context_length))
+        return PromptRisk(gain, Batch(task.x, task.y, task.lengths))
+    if model.blocks == "full":
+        raise InvalidInput(
+            "blocks", model.blocks, "has no exact loss: take reduced blocks, or fresh prompts"
+        )
+    return VectorRisk(
+        gain=np.float64(model.gain(task.context_length.fixed)),
+        eigenvalues=task.spectrum.eigenvalues,
+        basis=task.spectrum.basis,
+        inverse_length=np.float64(task.context_length.mean_inverse),
+        tasks=task.tasks,
+    )
+
+
+def _descend(risk: AbstractRisk, model: AbstractAttention, weights: Weights, rate: Any) -> Weights:
+    slope = jax.grad(lambda at: risk.loss(model, at))(weights)
+    return {name: (-0.5 * rate) * slope[name] for name in weights}
 
 
 def _as_vector(effective_map: Array) -> Array:

@@ -11,7 +11,9 @@ import numpy as np
 
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics.risk import Batch
+from saddlescope.dynamics.vector_sampler import VectorSampler
 from saddlescope.errors import InvalidInput
+from saddlescope.task.aligned import AlignedRegression, VectorPrompts
 from saddlescope.task.pool import TaskPool
 from saddlescope.task.prompts import Prompts
 from saddlescope.task.regression import InContextRegression
@@ -72,8 +74,10 @@ class RegressionSampler(eqx.Module):
 
 def make_sampler(task: Any) -> Any:
     """What draws fresh prompts of a task inside a compiled loop."""
-    if isinstance(task, Prompts):
+    if isinstance(task, Prompts | VectorPrompts):
         return RowSampler(Batch(task.x, task.y, task.lengths))
+    if isinstance(task, AlignedRegression):
+        return VectorSampler.of(task)
     if isinstance(task, InContextRegression):
         pool, share, random_labels = np.zeros((1, task.dimension)), 0.0, False
         law = task

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from saddlescope.attention.base import Weights
+from saddlescope.attention.base import AbstractLinearAttention, Weights
 from saddlescope.dynamics.ensemble import map_groups, over_seeds, pick
 from saddlescope.dynamics.method import Problem, Records
 
@@ -126,10 +126,11 @@ def _follow_to_overflow(problem: Problem, step: AbstractStep, finite: Any, first
 def stable_rate(problem: Problem, state: StepState, seed: int) -> float:
     """Half the largest learning rate that is stable at the start and at the least-norm minimum."""
     model, places = problem.model, [state.start[seed]]
-    best = problem.risk.best_map(model.capacity(problem.dimension))
-    if best is not None:
-        weights = model.realise(best / float(problem.risk.gain))
-        places.append(problem.layout.pack(weights, jnp))
+    if isinstance(model, AbstractLinearAttention):
+        best = problem.risk.best_map(model.capacity(problem.dimension))
+        if best is not None:
+            weights = model.realise(best / float(problem.risk.gain))
+            places.append(problem.layout.pack(weights, jnp))
     steepest = max(float(_steepest_curvature(problem, place)) for place in places)
     return 1 / steepest if steepest > 0 else float("inf")
 

@@ -19,6 +19,7 @@ from saddlescope.dynamics.method import AbstractMethod
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
+from saddlescope.task.aligned import VectorPrompts
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.prompts import Prompts, Statistics
 from saddlescope.trajectory import Trajectory
@@ -65,7 +66,7 @@ def train(
     if len(names) > 1:
         raise InvalidInput("start", names, "give one of init_scale, init, weights and start")
     _check_type("model", model, AbstractAttention)
-    _check_type("task", task, (AbstractTask, Prompts, Statistics))
+    _check_type("task", task, (AbstractTask, Prompts, Statistics, VectorPrompts))
     _check_type("method", method, AbstractMethod)
     if start is not None:
         _check_type("start", start, Trajectory)

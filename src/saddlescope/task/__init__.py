@@ -1,5 +1,6 @@
 """What it is trained on: covariances, the in-context regression law, given prompts."""
 
+from saddlescope.task.aligned import AlignedRegression, VectorPrompts
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments, sandwich
@@ -10,6 +11,7 @@ from saddlescope.task.spectrum import Spectrum
 
 __all__ = [
     "AbstractTask",
+    "AlignedRegression",
     "ContextLengths",
     "InContextRegression",
     "Prompts",
@@ -17,6 +19,7 @@ __all__ = [
     "Spectrum",
     "Statistics",
     "TaskPool",
+    "VectorPrompts",
     "regression_moments",
     "sandwich",
 ]

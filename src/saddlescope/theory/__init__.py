@@ -29,6 +29,15 @@ from saddlescope.theory.landscape import (
     saddle_graph,
     saddle_index,
 )
+from saddlescope.theory.linear_transformer import (
+    CoupledFixedPoint,
+    CoupledModes,
+    UncoupledModes,
+    coupled_fixed_point,
+    coupled_modes,
+    logistic_modes,
+    unbalanced_modes,
+)
 from saddlescope.theory.modes import Modes, modes
 from saddlescope.theory.staircase import PredictedDrop, Staircase, predict_staircase
 from saddlescope.theory.time_course import (
@@ -39,6 +48,8 @@ from saddlescope.theory.time_course import (
 )
 
 __all__ = [
+    "CoupledFixedPoint",
+    "CoupledModes",
     "DescentDrift",
     "EscapeDirection",
     "FixedPoint",
@@ -52,8 +63,11 @@ __all__ = [
     "SaddleGraph",
     "Staircase",
     "TimeCourse",
+    "UncoupledModes",
     "alignment",
     "conserved_quantities",
+    "coupled_fixed_point",
+    "coupled_modes",
     "descent_drift",
     "escape_direction",
     "escape_directions",
@@ -63,6 +77,7 @@ __all__ = [
     "hessian_index",
     "in_context_predictor",
     "least_squares",
+    "logistic_modes",
     "minimal_norm_weights",
     "minimum",
     "modes",
@@ -73,4 +88,5 @@ __all__ = [
     "saddle_graph",
     "saddle_index",
     "time_course",
+    "unbalanced_modes",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.parametrisation import gain_of, one_seed, population_law
+from saddlescope.theory.parametrisation import gain_of, linear_model, one_seed, population_law
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -
         got = sorted(weights) if isinstance(weights, Mapping) else weights
         raise InvalidInput("weights", got, f"must name {', '.join(axes)}")
     arrays = {}
-    for name, (_, *rest) in axes.items():
-        shape = (model.heads, *[None] * len(rest))
+    for name, own in axes.items():
+        shape = tuple(model.heads if axis == "head" else None for axis in own)
         arrays[name] = real_array(f"weights[{name!r}]", weights[name], shape)
     return model.conserved(arrays)
 
@@ -67,9 +67,10 @@ def descent_drift(
     checked = one_seed(model, weights, law.dimension)
     gain = gain_of(model, law)
     moments = law.moments()
-    effective_map = model.effective_map(checked, gain)
+    linear = linear_model(model)
+    effective_map = linear.effective_map(checked, gain)
     force = moments.drive - moments.summary @ effective_map @ moments.query
-    speed = model.conserved(model.pull_back(checked, gain * force))
+    speed = linear.conserved(linear.pull_back(checked, gain * force))
     step_time = 2 * rate * model.time_unit(gain)
     per_step = {name: 4 * rate**2 * value for name, value in speed.items()}
     return DescentDrift(per_step, {name: value / step_time for name, value in per_step.items()})

@@ -13,7 +13,13 @@ from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.modes import Modes, modes
-from saddlescope.theory.parametrisation import gain_of, is_merged, population_law, rank_of
+from saddlescope.theory.parametrisation import (
+    gain_of,
+    is_merged,
+    linear_model,
+    population_law,
+    rank_of,
+)
 
 _MOST_MODES = 16
 
@@ -134,7 +140,7 @@ def fixed_points(task: object, model: AbstractAttention | None = None) -> FixedP
         raise InvalidInput(
             "dimension", len(every), f"the 2^D fixed points are listed up to D = {_MOST_MODES}"
         )
-    capacity = len(every) if model is None else model.capacity(found.dimension)
+    capacity = len(every) if model is None else linear_model(model).capacity(found.dimension)
     subsets = _subsets(found, capacity)
     membership = np.zeros((len(subsets), found.dimension), dtype=bool)
     for row, subset in enumerate(subsets):
@@ -186,7 +192,7 @@ def minimal_norm_weights(
         raise InvalidInput("subset", subset, "merged attention rests at none or all of its modes")
     directions, amplitudes = found.basis[:, list(subset)], found.amplitude[list(subset)]
     learned = (directions * amplitudes) @ directions.T
-    return model.realise(learned / gain_of(model, population_law(task)))
+    return linear_model(model).realise(learned / gain_of(model, population_law(task)))
 
 
 def _subsets(found: Modes, capacity: int) -> list[tuple[int, ...]]:

@@ -23,7 +23,7 @@ class InContextPredictor:
 
     def __call__(self, prompts: Prompts) -> Float[np.ndarray, " P"]:
         """The prediction for each prompt's query."""
-        _check(prompts, len(self.effective_map))
+        check_prompts(prompts, len(self.effective_map))
         predictions: FloatArray = ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
         return predictions
 
@@ -72,12 +72,12 @@ def principal_component_regression(
     (3,)
     """
     covariance = Spectrum.make(spectrum)
-    _check(prompts, covariance.dimension)
+    check_prompts(prompts, covariance.dimension)
     count = whole_number("components", components, at_least=0)
     if count > covariance.dimension:
         raise InvalidInput("components", components, f"must be at most D = {covariance.dimension}")
     kept = covariance.basis[:, :count]
-    return _regress(prompts.x[:, :-1] @ kept, prompts.y[:, :-1], prompts.query @ kept)
+    return regress(prompts.x[:, :-1] @ kept, prompts.y[:, :-1], prompts.query @ kept)
 
 
 def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:
@@ -88,24 +88,32 @@ def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:
     >>> bool(np.allclose(least_squares(prompts), prompts.target))
     True
     """
-    _check(prompts, None)
-    return _regress(prompts.x[:, :-1], prompts.y[:, :-1], prompts.query)
+    check_prompts(prompts, None)
+    return regress(prompts.x[:, :-1], prompts.y[:, :-1], prompts.query)
 
 
-def _regress(
+def regress(
     inputs: Float[np.ndarray, "P N m"],
     labels: Float[np.ndarray, "P N"],
     query: Float[np.ndarray, "P m"],
+    penalty: float = 0.0,
 ) -> Float[np.ndarray, " P"]:
-    if inputs.shape[2] == 0:
+    r"""$x_q^\top w$ with $w$ least in $\sum_n (y_n - w^\top x_n)^2 + \text{penalty}\,\|w\|^2$."""
+    count = inputs.shape[2]
+    if count == 0:
         return np.zeros(len(inputs))
     # Pairs beyond a prompt's own length are zero and change nothing.
-    coefficients = np.linalg.pinv(inputs) @ labels[:, :, None]
+    if penalty > 0:
+        moment = inputs.mT @ inputs + penalty * np.eye(count)
+        coefficients = np.linalg.solve(moment, inputs.mT @ labels[:, :, None])
+    else:
+        coefficients = np.linalg.pinv(inputs) @ labels[:, :, None]
     predictions: FloatArray = (coefficients[:, :, 0] * query).sum(1)
     return predictions
 
 
-def _check(prompts: object, dimension: int | None) -> None:
+def check_prompts(prompts: object, dimension: int | None) -> None:
+    """That they are `Prompts`, of a dimension where one is asked for."""
     if not isinstance(prompts, Prompts):
         raise InvalidInput("prompts", prompts, "must be Prompts")
     if dimension is not None and prompts.dimension != dimension:

@@ -15,7 +15,7 @@ from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.fixed_points import FixedPoints, fixed_points
 from saddlescope.theory.modes import modes
-from saddlescope.theory.parametrisation import gain_of, one_seed, population_law
+from saddlescope.theory.parametrisation import gain_of, linear_model, one_seed, population_law
 
 _LARGEST_DIMENSION = 8
 
@@ -139,7 +139,7 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
 
     from saddlescope.precision import in_float64
 
-    shapes = model.shapes(dimension)
+    linear, shapes = linear_model(model), model.shapes(dimension)
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
 
     def loss(vector: Any, gain: Any, power: Any, drive: Any, summary: Any, query: Any) -> Any:
@@ -148,7 +148,7 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
             name: part.reshape(shape)
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
-        effective_map = model.effective_map(weights, gain)
+        effective_map = linear.effective_map(weights, gain)
         quadratic = effective_map.T @ summary @ effective_map @ query
         return power - 2 * jnp.trace(effective_map.T @ drive) + jnp.trace(quadratic)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from saddlescope.attention import (
     AbstractAttention,
+    AbstractLinearAttention,
     ConvolutionalNetwork,
     MergedAttention,
     SeparateAttention,
@@ -40,18 +41,29 @@ def regression_law(task: object) -> InContextRegression:
     return law
 
 
+def linear_model(model: object) -> AbstractLinearAttention:
+    """The model itself, where its prediction is that of an effective map."""
+    if isinstance(model, AbstractLinearAttention) and model.is_linear:
+        return model
+    if isinstance(model, AbstractAttention):
+        raise TheoryDoesNotApply(
+            f"the theory knows linear attention, not {model!r}; the stages of its loss and the "
+            "algorithm that it runs can still be measured"
+        )
+    raise InvalidInput("model", model, "must be an attention model")
+
+
 def is_merged(model: object) -> bool:
     """Whether the theory of merged keys and queries speaks of the model; else that of separate."""
+    linear_model(model)
     if isinstance(model, MergedAttention | TwoLayerNetwork):
         return True
     if isinstance(model, SeparateAttention | ConvolutionalNetwork):
         return False
-    if isinstance(model, AbstractAttention):
-        raise TheoryDoesNotApply(
-            f"the theory knows merged and separate linear attention, not {type(model).__name__}; "
-            "the population loss (T3) still holds for its effective map"
-        )
-    raise InvalidInput("model", model, "must be an attention model")
+    raise TheoryDoesNotApply(
+        f"the theory knows merged and separate linear attention, not {type(model).__name__}; "
+        "the population loss (T3) still holds for its effective map"
+    )
 
 
 def rank_of(model: AbstractAttention) -> int:
