@@ -122,7 +122,7 @@ class EigenvectorStart(AbstractStart):
 class GivenStart(AbstractStart):
     """Given weights: one set for all seeds, or one a seed along a leading axis."""
 
-    arrays: Mapping[str, FloatArray]
+    arrays: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         if not isinstance(self.arrays, Mapping):
