@@ -111,7 +111,7 @@ def _controller(tolerances: tuple[Any, Any, Any]) -> Any:
     # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
     # long rest at a fixed point.
     rtol, atol, _ = tolerances
-    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.3, icoeff=0.4)
+    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.4, icoeff=0.2, safety=0.95)
 
 
 @eqx.filter_jit
