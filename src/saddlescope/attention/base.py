@@ -35,7 +35,7 @@ class AbstractAttention(abc.ABC):
     normalisation: str
 
     def __post_init__(self) -> None:
-        whole_number("heads", self.heads)
+        object.__setattr__(self, "heads", whole_number("heads", self.heads))
         one_of("normalisation", self.normalisation, ("context", "none"))
 
     @property

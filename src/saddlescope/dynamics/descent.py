@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from saddlescope.attention.base import Weights
-from saddlescope.checks import AnyArray, FloatArray, number, whole_number
+from saddlescope.checks import AnyArray, FloatArray, check_share, number, whole_number
 from saddlescope.dynamics.ensemble import map_groups, over_seeds
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 
@@ -54,6 +54,7 @@ class GradientDescent(AbstractMethod):
         object.__setattr__(self, "steps", whole_number("steps", self.steps))
         if self.converged is not None:
             object.__setattr__(self, "converged", number("converged", self.converged, above=0.0))
+        check_share("converged", self.converged)
 
     def shortened(self, end: float) -> GradientDescent:
         return replace(self, steps=int(end), converged=None)

@@ -91,7 +91,9 @@ class DenseRisk(AbstractRisk):
     def best_map(self, capacity: int) -> FloatArray | None:
         if capacity < len(self.drive):
             return None
-        return np.linalg.pinv(self.summary) @ self.drive @ np.linalg.pinv(self.query)
+        summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
+        best: FloatArray = summary @ np.asarray(self.drive) @ query
+        return best
 
 
 class StatisticsRisk(AbstractRisk):
