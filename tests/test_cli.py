@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,8 @@ from saddlescope.cli import main, progress
 from saddlescope.dynamics import Progress
 
 # The shape that other tests train too: compiled once in a process.
-SMALL = "--spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200".split()
-DESCENT = "--steps 5000 --learning-rate .2".split()
+SMALL = shlex.split("--spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200")
+DESCENT = shlex.split("--steps 5000 --learning-rate .2")
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +74,8 @@ def test_predict_says_what_the_theory_does_not(capsys: pytest.CaptureFixture[str
 
 def test_many_dimensions_are_predicted_too(capsys: pytest.CaptureFixture[str]) -> None:
     # The levels of T7 need no list of the 2^D fixed points.
-    words = "predict --spectrum power:20 --heads 1 --until 1 --json".split()
-    answer = Answer(capsys, *words)
+    words = "predict --spectrum power:20 --heads 1 --until 1 --json"
+    answer = Answer(capsys, *shlex.split(words))
     assert answer.code == 0
     assert len(strict_json(answer.out)["plateau_losses"]) == 2
 
@@ -91,7 +92,9 @@ def test_train_prints_a_table_and_writes_a_folder(
     assert lines[0].split()[:2] == ["seed", "drop"]
     assert len([line for line in lines if line.strip()[:1].isdigit()]) == 6
     assert "wrote out/index.html" in lines[-1]
-    assert sorted(p.name for p in Path("out").iterdir()) == ["comparison.json", "index.html", "run"]
+    written = {path.name for path in Path("out").iterdir()}
+    assert {"comparison.json", "index.html", "run"} <= written
+    assert "checkpoint.npz" not in written
     run = ss.load("out/run")
     assert run.setting.seeds == (0, 1, 2)
     assert strict_json(Path("out/comparison.json").read_text()) == json.loads(
@@ -100,8 +103,11 @@ def test_train_prints_a_table_and_writes_a_folder(
     assert "saddlescope train --spectrum .6,.3" in Path("out/index.html").read_text()
 
 
-def test_train_as_json_keeps_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = Answer(capsys, "train", *SMALL, *DESCENT, "--json", "--out", "out")
+def test_train_as_json_keeps_the_contract_and_a_finished_run_is_not_trained_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", *SMALL, *DESCENT, "--json", "--out", "out"]
+    answer = Answer(capsys, *words)
     assert answer.code == 0
     values = strict_json(answer.out)
     assert values["plateau_losses"] == pytest.approx([0.9, 0.34478, 0.07906], abs=1e-5)
@@ -115,19 +121,23 @@ def test_train_as_json_keeps_the_contract(capsys: pytest.CaptureFixture[str]) ->
             assert all(value is None or math.isfinite(value) for value in drop.values())
     assert strict_json(Path("out/comparison.json").read_text()) == values
 
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
 
-def test_a_drop_that_does_not_come_is_null(capsys: pytest.CaptureFixture[str]) -> None:
-    short = "--steps 100 --learning-rate .2".split()
+    monkeypatch.setattr(dynamics, "run", refuse)
+    assert Answer(capsys, *words).out == answer.out
+
+
+def test_a_drop_that_does_not_come_is_null_and_a_folder_is_named_by_the_digest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    short = shlex.split("--steps 100 --learning-rate .2")
     answer = Answer(capsys, "train", *SMALL, *short, "--json")
     assert answer.code == 0
     drop = strict_json(answer.out)["seeds"][0]["drops"][1]
     assert drop["time"] is None
     assert drop["predicted_time"] is None
     assert drop["loss_after"] is None
-
-
-def test_the_folder_is_named_by_the_digest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Answer(capsys, "train", *SMALL, *DESCENT).code == 0
     (folder,) = Path("runs").iterdir()
     assert ss.load(folder / "run").setting.digest == folder.name
 
@@ -139,7 +149,8 @@ def test_flow_stops_where_told_and_rests_when_converged(
     answer = Answer(capsys, *words)
     assert answer.code == 0
     assert {seed["result"] for seed in strict_json(answer.out)["seeds"]} == {"converged"}
-    assert ss.load("out/run").time[-1] == 2000.0
+    # The records end when all seeds rest.
+    assert ss.load("out/run").time[-1] < 2000.0
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["table", "json"])
@@ -152,19 +163,6 @@ def test_a_run_that_diverges_ends_with_1_and_the_cure(
     assert "try learning_rate" in answer.out
     if as_json:
         assert {seed["result"] for seed in strict_json(answer.out)["seeds"]} == {"diverged"}
-
-
-def test_a_finished_run_is_not_trained_again(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["train", *SMALL, *DESCENT, "--json", "--out", "out"]
-    first = Answer(capsys, *words)
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(dynamics, "run", refuse)
-    assert Answer(capsys, *words).out == first.out
 
 
 def test_another_run_is_replaced_only_when_told_to(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,7 +228,7 @@ BAD = [
 def test_bad_input_is_one_line_that_names_field_and_value(
     command: str, field: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = Answer(capsys, *command.split())
+    answer = Answer(capsys, *shlex.split(command))
     assert answer.code == 2
     assert answer.out == ""
     assert answer.err.startswith("saddlescope: ")

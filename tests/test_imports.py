@@ -10,12 +10,20 @@ import sys
 
 BLOCKED = {'dask', 'distributed', 'fastapi', 'pydantic', 'torch', 'zarr', 'typer', 'click'}
 
-class Bare:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition('.')[0] in BLOCKED:
-            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+class Without:
+    '''A finder of modules that does not find the blocked ones.'''
 
-sys.meta_path.insert(0, Bare())
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] not in BLOCKED:
+            return self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 """
 
 USE = """

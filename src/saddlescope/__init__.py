@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _MODULES = ("attention", "dynamics", "measure", "task", "theory")
 _HOME = {
     "AbstractAttention": "attention",
+    "AbstractLinearAttention": "attention",
     "BalancedStart": "attention",
     "ConvolutionalNetwork": "attention",
     "DeepAttention": "attention",
@@ -43,6 +44,9 @@ _HOME = {
     "Statistics": "task",
     "TaskPool": "task",
     "VectorPrompts": "task",
+    "AlgorithmDistances": "algorithms",
+    "identify_algorithm": "algorithms",
+    "trace_algorithms": "algorithms",
     "Setting": "setting",
     "predict": "prediction",
     "Trajectory": "trajectory",

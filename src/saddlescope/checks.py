@@ -44,6 +44,12 @@ def number(
     return result
 
 
+def check_share(field: str, value: float | None) -> None:
+    """A share below 1, where one is given."""
+    if value is not None and value >= 1:
+        raise InvalidInput(field, value, "must be a share below 1")
+
+
 def one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in allowed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.prediction import predicted_drop_times, predicted_levels
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
+
+# A curve of fewer records has no stages.
+_FEWEST_FOR_STAGES = 3
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         heading = "".join(f"<th>{name}</th>" for name in self.headings)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in self.cells()
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.cells()
         )
-        notes = "".join(f"<p>{line}</p>" for line in self.summary)
+        notes = "".join(f"<p>{escape(line)}</p>" for line in self.summary)
         return f"<table><thead><tr>{heading}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
@@ -157,7 +162,8 @@ def compare(trajectory: Trajectory) -> Comparison:
     notes: list[str] = []
     levels = _levels(trajectory, notes)
     predicted = _predicted_times(trajectory, levels, notes)
-    crossings = [] if levels is None else _crossings(trajectory, (levels[:-1] + levels[1:]) / 2)
+    middles = np.empty(0) if levels is None else (levels[:-1] + levels[1:]) / 2
+    crossings = _crossings(trajectory, middles)
     seeds = []
     for place, seed in enumerate(trajectory.setting.seeds):
         loss = trajectory.loss[place]
@@ -166,7 +172,9 @@ def compare(trajectory: Trajectory) -> Comparison:
         drops = (
             _measured_stages(trajectory, place)
             if levels is None
-            else _measured_drops(time, loss, [row[place] for row in crossings], predicted[place])
+            else _measured_drops(
+                time, loss, middles, [row[place] for row in crossings], predicted[place]
+            )
         )
         outcome = trajectory.outcomes[place]
         seeds.append(
@@ -206,6 +214,8 @@ def _predicted_times(
                 raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
             if trajectory.time_start > 0:
                 raise TheoryDoesNotApply("the run goes on from an earlier one")
+            if trajectory.time[-1] == 0:
+                raise TheoryDoesNotApply("no time passed before the run ended")
             weights = setting.init.weights(setting.model, setting.task, seed)
             until = float(trajectory.time[-1])
             times.append(predicted_drop_times(setting.task, setting.model, weights, until))
@@ -218,11 +228,21 @@ def _predicted_times(
 def _measured_drops(
     time: FloatArray,
     loss: FloatArray,
+    middles: FloatArray,
     crossings: list[float | None],
     predicted: tuple[float | None, ...],
 ) -> tuple[DropComparison, ...]:
     """The crossings of the midway levels, and the flattest losses between them."""
-    borders = [-np.inf, *(np.inf if t is None else t for t in crossings), np.inf]
+    # A level that the run began below was crossed before it.
+    passed = [] if loss.size == 0 else [bool(loss[0] <= level) for level in middles]
+    borders = [
+        -np.inf,
+        *(
+            -np.inf if before else np.inf if t is None else t
+            for before, t in zip(passed, crossings, strict=False)
+        ),
+        np.inf,
+    ]
     flattest = [
         _flattest(time, loss, borders[place], borders[place + 1])
         if borders[place] < np.inf
@@ -243,6 +263,8 @@ def _measured_drops(
 
 def _measured_stages(trajectory: Trajectory, place: int) -> tuple[DropComparison, ...]:
     """Where no levels are predicted: the drops that the curve itself shows."""
+    if np.isfinite(trajectory.loss[place]).sum() < _FEWEST_FOR_STAGES:
+        return ()
     drops = trajectory.stages()[place].drops
     return tuple(
         DropComparison(number, drop.time, None, drop.before, drop.after)
@@ -260,7 +282,11 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     time, loss = trajectory.time, trajectory.loss
     found = []
     for level in middles:
-        after = [_first_below(row, level) for row in loss]
+        # What a diverging seed falls through on its way means nothing.
+        after = [
+            None if outcome.result == "diverged" else _first_below(row, level)
+            for row, outcome in zip(loss, trajectory.outcomes, strict=True)
+        ]
         times = [
             None if place is None else _interpolate(time, row, place, level)
             for place, row in zip(after, loss, strict=True)
@@ -313,7 +339,8 @@ def _first_below(loss: FloatArray, level: float) -> int | None:
 
 def _interpolate(time: FloatArray, loss: FloatArray, after: int, level: float) -> float:
     """When the loss falls through a level before a record, by a monotone cubic."""
-    near = slice(max(0, after - 4), after + 4)
+    window = np.arange(max(0, after - 4), min(after + 4, len(loss)))
+    near = window[np.isfinite(loss[window])]
     roots = PchipInterpolator(time[near], loss[near]).solve(level, extrapolate=False)
     inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
     return float(inside[0]) if inside.size else float(time[after])
@@ -330,7 +357,7 @@ def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> f
 
 def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
     names = [name for name in trajectory.setting.model.conserved_axes if name in trajectory.dataset]
-    if not names:
+    if not names or trajectory.outcomes[place].result == "diverged":
         return None
     drifts = []
     for name in names:

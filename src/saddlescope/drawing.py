@@ -131,9 +131,13 @@ def animate(
 def to_svg(figure: Figure) -> str:
     """A figure as an SVG element, its black replaced by the colour of the text around it."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
-    return text[text.index("<svg") :].replace("#000000", "currentColor")
+    for ink in ("#000000", THEORY_COLOUR):
+        text = text.replace(ink, "currentColor").replace(ink.lower(), "currentColor")
+    # Text has no colour of its own: it takes the one of the element around it.
+    return text[text.index("<svg") :].replace("<svg ", '<svg fill="currentColor" ', 1)
 
 
 def notebook_display(trajectory: Trajectory) -> str:
@@ -184,22 +188,27 @@ def _draw_loss(
 
 
 def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
-    """The effective map along each eigenvector, as a share of its final value."""
+    """The effective map along each eigenvector, as a share of its optimum where that is known."""
     maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
     basis = getattr(trajectory.setting.task, "common_basis", None)
     directions = np.eye(maps.shape[1]) if basis is None else basis
     learned = np.einsum("ad,tab,bd->td", directions, maps, directions)
-    goal = _goal(trajectory, directions)
+    goal = np.ones(maps.shape[1]) if basis is None else _optimum(trajectory, directions)
     count = min(learned.shape[1], 6)
+    label = "W_{{{0}{0}}}" if basis is None else "e_{{{0}}}"
     for mode in range(count):
         axes.plot(
             trajectory.time,
             learned[:, mode] / goal[mode],
             color=COLOURS[mode],
-            label=f"$e_{{{mode + 1}}}$",
+            label=f"${label.format(mode + 1)}$",
         )
-    axes.axhline(1, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
-    axes.set_ylabel(f"{_MAP_LABEL}, seed {trajectory.setting.seeds[place]}")
+    name = f"seed {trajectory.setting.seeds[place]}"
+    if basis is None:
+        axes.set_ylabel(f"effective map, its diagonal, {name}")
+    else:
+        axes.axhline(1, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
+        axes.set_ylabel(f"{_MAP_LABEL}, {name}")
     _legend(axes, 6)
 
 
@@ -225,14 +234,10 @@ def _legend(axes: Axes, columns: int) -> None:
     )
 
 
-def _goal(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
-    """What each direction tends to: the population's optimum, else the end of the run."""
-    task = trajectory.setting.task
-    if hasattr(task, "moments"):
-        moments = task.moments()
-        best = np.linalg.pinv(moments.summary) @ moments.drive @ np.linalg.pinv(moments.query)
-    else:
-        best = trajectory.dataset["effective_map"].isel(seed=0, time=-1).to_numpy()
+def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
+    """What the population's optimum has along each direction (1 where it has nothing)."""
+    moments = trajectory.setting.task.moments()
+    best = np.linalg.pinv(moments.summary) @ moments.drive @ np.linalg.pinv(moments.query)
     goal = np.einsum("ad,ab,bd->d", directions, best, directions)
     return np.where(np.abs(goal) > 0, goal, 1.0)
 
@@ -259,10 +264,10 @@ def _first_of_interest(trajectory: Trajectory, result: Comparison) -> float:
 def _even_frames(maps: FloatArray, frames: int) -> list[int]:
     """Records spaced evenly along the path of the effective map, with some share for time."""
     steps = np.linalg.norm(np.diff(np.nan_to_num(maps), axis=0), axis=(1, 2))
-    pace = steps / max(steps.sum(), 1e-300) + 0.25 / max(len(steps), 1)
+    pace = steps / max(steps.sum(), 1e-300) + 1 / max(len(steps), 1)
     along = np.concatenate([[0.0], np.cumsum(pace)])
     wanted = np.linspace(0, along[-1], frames)
-    return sorted({int(place) for place in np.searchsorted(along, wanted).clip(0, len(maps) - 1)})
+    return [int(place) for place in np.searchsorted(along, wanted).clip(0, len(maps) - 1)]
 
 
 def _writer(path: Path, frames_per_second: int) -> AbstractMovieWriter:

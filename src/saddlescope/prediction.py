@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,12 +10,14 @@ import numpy as np
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, PaperStart, Weights
 from saddlescope.checks import FloatArray, number, whole_number
-from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.parametrisation import is_merged, linear_model
 
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
 _SMALL_START = 0.01
+# Beyond this dimension the fixed points are too many to list.
+_LISTED_DIMENSIONS = 16
 # The table of fixed points is printed up to this many.
 _PRINTED_POINTS = 32
 
@@ -61,7 +62,10 @@ class Prediction:
             parts.append(f"plateaus     {levels}")
         parts.append(f"least loss   {self.least_loss:.5f}")
         if self.fixed_points and len(self.fixed_points) <= _PRINTED_POINTS:
-            parts.append("\nfixed points (index: directions in which the loss falls)")
+            parts.append(
+                "\nfixed points (index: negative directions of the Hessian; those in order "
+                "have none and are left at third order)"
+            )
             parts += [
                 f"  {_subset(point.subset):<18}loss {point.loss:.5f}   index {point.index}"
                 for point in self.fixed_points
@@ -82,7 +86,7 @@ def predict(
     model: AbstractAttention,
     *,
     init_scale: float = 0.01,
-    seeds: int | Sequence[int] = 1,
+    seeds: Any = 1,
     until: float = 100_000.0,
 ) -> Prediction:
     """Levels, fixed points, and each seed's drop times from the papers' random start.
@@ -94,15 +98,18 @@ def predict(
     [1.0, 0.136]
     """
     start, end = PaperStart(init_scale), number("until", until, above=0.0)
-    chosen = seeds if isinstance(seeds, Sequence) else range(whole_number("seeds", seeds))
+    chosen = _chosen(seeds)
     least = theory.minimum(task).loss
     notes: list[str] = []
     levels: FloatArray | None = None
     points: tuple[PredictedPoint, ...] = ()
     try:
-        found = theory.fixed_points(task, model)
-        points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
         levels = predicted_levels(task, model)
+        if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
+            found = theory.fixed_points(task, model)
+            points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
+        else:
+            notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
     times = []
@@ -115,6 +122,14 @@ def predict(
     plateaus = None if levels is None else tuple(float(level) for level in levels)
     unique = tuple(dict.fromkeys(notes))
     return Prediction(plateaus, least, points, tuple(times), end, unique)
+
+
+def _chosen(seeds: Any) -> list[int]:
+    if isinstance(seeds, str) or np.ndim(seeds) == 0:
+        return list(range(whole_number("seeds", seeds)))
+    if len(seeds) == 0:
+        raise InvalidInput("seeds", seeds, "must hold at least one seed")
+    return [whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist()]
 
 
 def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,6 +51,14 @@ KINDS = {
     "given_start": "saddlescope.attention.starts:GivenStart",
     "record": "saddlescope.dynamics.record:Record",
 }
+# What tells each part of a setting: a method or property that only its kind has.
+_OFFERS = {
+    "task": "dimension",
+    "model": "shapes",
+    "method": "counts_steps",
+    "init": "weights",
+    "record": "grid",
+}
 _KIND_OF = {path: kind for kind, path in KINDS.items()}
 
 
@@ -74,15 +82,21 @@ class Setting:
     method: Any
     init: Any
     record: Any
-    seeds: tuple[int, ...]
+    seeds: Any
 
     def __post_init__(self) -> None:
+        for field, offers in _OFFERS.items():
+            if not hasattr(getattr(self, field), offers):
+                raise InvalidInput(field, getattr(self, field), f"cannot be used as a {field}")
+        if not isinstance(self.seeds, Iterable):
+            raise InvalidInput("seeds", self.seeds, "must be a sequence of whole numbers")
         seeds = tuple(whole_number("seeds", seed, at_least=0) for seed in self.seeds)
         if not seeds or len(set(seeds)) != len(seeds):
             raise InvalidInput("seeds", self.seeds, "must hold at least one seed, each once")
         object.__setattr__(self, "seeds", seeds)
         # A start that does not fit the model and the task is found here, before anything runs.
-        self.init.weights(self.model, self.task, seeds[0])
+        for seed in {seeds[0], max(seeds)}:
+            self.init.weights(self.model, self.task, seed)
 
     def to_dict(self, arrays: dict[str, FloatArray] | None = None) -> dict[str, Any]:
         """The setting as plain values; large arrays go into `arrays` under their digest."""
@@ -94,10 +108,10 @@ class Setting:
         return {"format": FORMAT, **parts}
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, FloatArray] | None = None
-    ) -> Setting:
+    def from_dict(cls, values: Any, arrays: Mapping[str, FloatArray] | None = None) -> Setting:
         """Build and validate a setting from plain values (the inverse of `to_dict`)."""
+        if not isinstance(values, Mapping):
+            raise InvalidInput("setting", values, "must be a mapping of fields to values")
         given = dict(values)
         version = given.pop("format", FORMAT)
         if version != FORMAT:

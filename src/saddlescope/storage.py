@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -41,6 +42,7 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         setting=json.dumps(setting),
         outcomes=[[outcome.result, outcome.message] for outcome in trajectory.outcomes],
         time_start=trajectory.time_start,
+        checksums=_checksums(trajectory.dataset),
     )
     if target.exists():
         shutil.rmtree(target)
@@ -63,6 +65,8 @@ def load(path: str | Path) -> Trajectory:
                 f"path = {str(path)!r}: has format {version}, this version reads format {FORMAT}"
             )
         dataset = xr.open_zarr(target, group="dataset", consolidated=False, chunks=None).load()
+        if _checksums(dataset) != root.attrs["checksums"]:
+            raise CannotRead(f"path = {str(path)!r}: is damaged (its data are not what was saved)")
         setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), _read(root, "arrays"))
         state = _read(root, "state")
         outcomes = tuple(Outcome(*outcome) for outcome in root.attrs["outcomes"])  # type: ignore
@@ -76,6 +80,14 @@ def load(path: str | Path) -> Trajectory:
         ) from error
     leaves = tuple(state[str(place)] for place in range(len(state)))
     return Trajectory(dataset, setting, outcomes, leaves, start)
+
+
+def _checksums(dataset: xr.Dataset) -> dict[str, str]:
+    """A digest of every variable: zarr reads a missing file as missing values, without a word."""
+    return {
+        str(name): hashlib.sha256(np.ascontiguousarray(variable).tobytes()).hexdigest()[:16]
+        for name, variable in dataset.variables.items()
+    }
 
 
 def _write(root: zarr.Group, name: str, arrays: dict[str, Any]) -> None:

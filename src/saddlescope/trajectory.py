@@ -92,17 +92,23 @@ class Trajectory:
 
         return compare(self)
 
-    def plot(self, **options: Any) -> Any:
-        """Draw the run beside its prediction; returns a matplotlib figure."""
+    def plot(self, *, seed: int = 0, scale: str | None = None) -> Any:
+        """Draw the run beside its prediction; returns a matplotlib figure.
+
+        `seed` is the place in the ensemble of the one shown in detail; `scale` of the time axis is
+        `"linear"`, `"log"`, or chosen.
+        """
         from saddlescope.drawing import plot
 
-        return plot(self, **options)
+        return plot(self, seed=seed, scale=scale)
 
-    def animate(self, path: str | Path, **options: Any) -> Path:
-        """Write the run as a film: GIF, or MP4 where ffmpeg is installed."""
+    def animate(
+        self, path: str | Path, *, seed: int = 0, frames: int = 120, frames_per_second: int = 20
+    ) -> Path:
+        """Write one seed's run as a film: GIF, or MP4 where ffmpeg is installed."""
         from saddlescope.drawing import animate
 
-        return animate(self, path, **options)
+        return animate(self, path, seed=seed, frames=frames, frames_per_second=frames_per_second)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Save to a folder, as zarr; `load` brings it back equal."""

@@ -53,8 +53,8 @@ def test_network_and_attention_predict_and_move_alike(name: str) -> None:
     translated = network.from_attention(weights)
     data = InContextRegression([0.4, 0.3, 0.2, 0.1], 5).sample(20, seed=1)
     np.testing.assert_allclose(
-        network.predict(translated, data.summary, data.query),
-        attention.predict(weights, data.summary, data.query),
+        network.predict(translated, data),
+        attention.predict(weights, data),
         atol=1e-13,
     )
     force = RANDOM.standard_normal((D, D))
@@ -70,9 +70,7 @@ def test_the_two_layer_network_is_linear_in_the_cubic_feature() -> None:
     expected = [
         translated["output"] @ (translated["hidden"] @ feature) for feature in data.cubic_features
     ]
-    np.testing.assert_allclose(
-        network.predict(translated, data.summary, data.query), expected, atol=1e-13
-    )
+    np.testing.assert_allclose(network.predict(translated, data), expected, atol=1e-13)
 
 
 def test_the_convolution_slides_one_kernel_with_stride_d() -> None:
@@ -89,6 +87,4 @@ def test_the_convolution_slides_one_kernel_with_stride_d() -> None:
             sliding = np.kron(np.eye(D), kernel[None, :])
             total += output * hidden @ sliding @ feature
         expected.append(total)
-    np.testing.assert_allclose(
-        network.predict(translated, data.summary, data.query), expected, atol=1e-13
-    )
+    np.testing.assert_allclose(network.predict(translated, data), expected, atol=1e-13)

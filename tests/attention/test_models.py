@@ -1,6 +1,7 @@
 """What every model of attention promises, asserted of each of them."""
 
 from itertools import permutations
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -90,11 +91,14 @@ def test_pull_back_is_the_derivative_of_the_loss_on_prompts(
     @in_float64
     def half_descent() -> Weights:
         def loss(at: Weights) -> jax.Array:
-            return jnp.mean((target - model.predict(at, summary, query, gain)) ** 2)
+            return jnp.mean(
+                (target - model.predict(at, SimpleNamespace(summary=summary, query=query), gain))
+                ** 2
+            )
 
         return jax.tree.map(lambda slope: -slope / 2, jax.grad(loss)(to_jax(weights)))  # type: ignore
 
-    residual = target - model.predict(weights, summary, query, gain)
+    residual = target - model.predict(weights, SimpleNamespace(summary=summary, query=query), gain)
     force = np.einsum("p,pa,pb->ab", residual, summary, query) / len(target)
     scale = max(1.0, np.abs(force).max() * gain)
     assert_close(model.pull_back(weights, gain * force), half_descent(), atol=1e-12 * scale)
@@ -109,7 +113,9 @@ def test_predictions_are_those_of_the_effective_map(
     expected = np.einsum("pa,ab,pb->p", summary, model.effective_map(weights, 2.0), query)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(
-        model.predict(weights, summary, query, 2.0), expected, atol=ROUNDING * scale
+        model.predict(weights, SimpleNamespace(summary=summary, query=query), 2.0),
+        expected,
+        atol=ROUNDING * scale,
     )
 
 
@@ -131,8 +137,8 @@ def test_rotation_is_a_change_of_coordinates(model: AbstractAttention, dimension
     weights, basis = random_weights(model, dimension), rotation(dimension)
     turned = model.rotate(weights, basis)
     summary, query = np.random.default_rng(5).standard_normal((2, 6, dimension))
-    before = model.predict(weights, summary, query)
-    after = model.predict(turned, summary @ basis, query @ basis)
+    before = model.predict(weights, SimpleNamespace(summary=summary, query=query))
+    after = model.predict(turned, SimpleNamespace(summary=summary @ basis, query=query @ basis))
     np.testing.assert_allclose(after, before, atol=1e-12 * np.abs(before).max())
     assert_close(model.conserved(turned), model.conserved(weights), atol=1e-12)
     assert_close(model.rotate(turned, basis.T), weights)

@@ -401,9 +401,7 @@ def test_data_and_law_of_any_coordinates_train() -> None:
     data = rotated.sample(500)
     on_data, on_statistics = train(task=data), train(task=data.statistics())
     np.testing.assert_array_equal(on_data.loss, on_statistics.loss)
-    residual = data.target - MODEL.predict(
-        on_data.weights(seed=0), np.array(data.summary), np.array(data.query)
-    )
+    residual = data.target - MODEL.predict(on_data.weights(seed=0), data)
     assert on_data.loss[0, -1] == pytest.approx(np.mean(residual**2), rel=1e-10)
 
 

@@ -17,7 +17,7 @@ def plain_descent(model, prompts, weights, rate, steps):
         @jax.jit
         def step(weights):
             def loss(weights):
-                predicted = model.predict(weights, prompts.summary, prompts.query)
+                predicted = model.predict(weights, prompts)
                 return ((prompts.target - predicted) ** 2).mean()
 
             value, slope = jax.value_and_grad(loss)(weights)

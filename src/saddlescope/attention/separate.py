@@ -44,7 +44,7 @@ class SeparateAttention(AbstractLinearAttention):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("rank", self.rank)
+        object.__setattr__(self, "rank", whole_number("rank", self.rank))
 
     @property
     def degree(self) -> int:

@@ -80,10 +80,12 @@ class FixedPointStart(AbstractStart):
     perturbation drawn as the papers' start (0: exactly on the fixed point).
     """
 
-    subset: tuple[int, ...]
+    subset: Any
     scale: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.subset, Iterable):
+            raise InvalidInput("subset", self.subset, "must be eigenvectors, counted from 0")
         members = tuple(whole_number("subset", member, at_least=0) for member in self.subset)
         if len(set(members)) != len(members):
             raise InvalidInput("subset", self.subset, "must name each eigenvector once")
@@ -93,9 +95,12 @@ class FixedPointStart(AbstractStart):
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
         directions = eigenvectors(task, self.subset)
         moments = _moments(task, "subset", self.subset)
-        values = _along(moments.drive, directions) / (
-            _along(moments.summary, directions) * _along(moments.query, directions)
+        drive, summary, query = (
+            _along(matrix, directions) for matrix in (moments.drive, moments.summary, moments.query)
         )
+        if (drive == 0).any():
+            raise InvalidInput("subset", self.subset, "names an eigenvector that nothing drives")
+        values = drive / (summary * query)
         exact = _with_map(model, self).realise(
             (directions.T * (values / _gain(model, task))) @ directions
         )
@@ -113,11 +118,12 @@ class EigenvectorStart(AbstractStart):
     scale: float = 0.01
 
     def __post_init__(self) -> None:
-        whole_number("direction", self.direction, at_least=0)
+        place = whole_number("direction", self.direction, at_least=0)
+        object.__setattr__(self, "direction", place)
         object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
 
     def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
-        (direction,) = eigenvectors(task, (self.direction,))
+        (direction,) = eigenvectors(task, (self.direction,), "direction")
         outer = self.scale**model.degree * np.outer(direction, direction)
         return _with_map(model, self).realise(outer)
 
@@ -138,6 +144,9 @@ class GivenStart(AbstractStart):
         checked = model.check_weights(self.arrays, task.dimension)
         if not self.is_ensemble(model, task):
             return checked
+        count = len(next(iter(checked.values())))
+        if seed >= count:
+            raise InvalidInput("seeds", seed, f"weights are given for {count} seeds")
         return {name: array[seed] for name, array in checked.items()}
 
     def is_ensemble(self, model: AbstractAttention, task: Task) -> bool:
@@ -159,14 +168,15 @@ def stack_starts(
     return {name: np.stack([weights[name] for weights in each]) for name in each[0]}
 
 
-def eigenvectors(task: Any, subset: tuple[int, ...]) -> FloatArray:
+def eigenvectors(task: Any, subset: tuple[int, ...], field: str = "subset") -> FloatArray:
     """The eigenvectors that a start names, as rows."""
-    _moments(task, "subset", subset)
+    named = subset if field == "subset" else subset[0]
+    _moments(task, field, named)
     if subset and max(subset) >= task.dimension:
-        raise InvalidInput("subset", subset, f"must name eigenvectors 0 to {task.dimension - 1}")
+        raise InvalidInput(field, named, f"must name eigenvectors 0 to {task.dimension - 1}")
     basis = task.common_basis
     if basis is None:
-        raise InvalidInput("subset", subset, "needs covariances that commute")
+        raise InvalidInput(field, named, "needs covariances that commute")
     rows: FloatArray = basis.T[list(subset)]
     return rows
 

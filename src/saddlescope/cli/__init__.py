@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from saddlescope.errors import InvalidInput, SaddlescopeError
 
 app = typer.Typer(
     name="saddlescope",
+    invoke_without_command=True,
     help="How attention learns to learn in context: trained exactly, predicted by theory.",
     add_completion=False,
     rich_markup_mode=None,
@@ -31,15 +32,26 @@ def main(arguments: list[str] | None = None) -> None:
     if not app.registered_commands:
         app.command("predict", help=predict.EXAMPLE)(predict.predict)
         app.command("train", help=train.EXAMPLE)(train.train)
-        app.callback()(lambda: None)
+        app.callback()(_options)
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(_invoke(typer.main.get_command(app), words or ["--help"]))
+
+
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        from saddlescope import __version__
+
+        typer.echo(f"saddlescope {__version__}")
+        raise typer.Exit
 
 
 def _invoke(command: Any, arguments: list[str]) -> int:
     try:
         code = command.main(args=arguments, prog_name="saddlescope", standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        # typer turns Ctrl-C into 130 without a word.
+        return _complain("interrupted", 1) if code == 130 else code or 0
     except typer.Abort:
         return _complain("interrupted", 1)
     except KeyboardInterrupt:
@@ -48,6 +60,8 @@ def _invoke(command: Any, arguments: list[str]) -> int:
         return _complain(str(wrong), 2)
     except SaddlescopeError as failed:
         return _complain(str(failed), 1)
+    except MemoryError:
+        return _complain("the setting does not fit in memory", 2)
     except _USAGE_ERROR as wrong:
         return _complain(_explain(wrong, arguments), 2)
 

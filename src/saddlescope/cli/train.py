@@ -12,7 +12,7 @@ import typer
 
 from saddlescope.cli import options
 from saddlescope.cli.progress import progress_bar
-from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 
 EXAMPLE = """Train linear attention exactly and set the run beside its prediction.
 
@@ -118,6 +118,10 @@ def _carry_out(setting: Any, folder: Path, overwrite: bool) -> Any:
     from saddlescope import dynamics, storage
 
     saved, checkpoint = folder / "run", folder / "checkpoint.npz"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidInput("out", str(folder), f"cannot be used: {problem.strerror}") from None
     if saved.exists() and not overwrite:
         trajectory = storage.load(saved)
         if trajectory.setting == setting:
@@ -128,6 +132,8 @@ def _carry_out(setting: Any, folder: Path, overwrite: bool) -> Any:
     try:
         with progress_bar("training") as report:
             trajectory = dynamics.run(setting, progress=report, checkpoint=checkpoint)
+    except CannotRead as problem:
+        raise InvalidInput("out", str(folder), f"{problem}; --overwrite starts anew") from None
     except Interrupted:
         typer.echo(f"interrupted; the same command goes on from {checkpoint}", err=True)
         raise typer.Exit(1) from None

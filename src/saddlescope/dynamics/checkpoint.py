@@ -33,7 +33,7 @@ def read_checkpoint(path: str | Path, digest: str) -> tuple[AnyArray, ...] | Non
     if not target.exists():
         return None
     try:
-        with np.load(target, allow_pickle=False) as stored:
+        with target.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             owner = str(stored["digest"])
             leaves = tuple(stored[f"leaf_{place}"] for place in range(len(stored.files) - 1))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):

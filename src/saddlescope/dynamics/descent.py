@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float
 
 from saddlescope.attention.base import Weights
-from saddlescope.checks import AnyArray, FloatArray, number, whole_number
+from saddlescope.checks import AnyArray, FloatArray, check_share, number, whole_number
 from saddlescope.dynamics.method import AbstractMethod, Problem
 from saddlescope.dynamics.risk import PromptRisk
 from saddlescope.dynamics.stepping import (
@@ -170,7 +170,7 @@ class Optimiser(AbstractDescent):
             return _named_transform(self.optimiser, self.learning_rate)
         if isinstance(self.optimiser, Opaque):
             raise InvalidInput("optimiser", self.optimiser.name, "was not saved; give it again")
-        return self.optimiser  # type: ignore[no-any-return]
+        return self.optimiser
 
     @property
     def is_stochastic(self) -> bool:
@@ -248,6 +248,7 @@ def _check(method: Any, *positive: str) -> None:
     for field in positive:
         if getattr(method, field) is not None:
             object.__setattr__(method, field, number(field, getattr(method, field), above=0.0))
+    check_share("converged", method.converged)
     object.__setattr__(method, "steps", whole_number("steps", method.steps))
     for field in ("batch_size", "key"):
         if getattr(method, field, None) is not None:

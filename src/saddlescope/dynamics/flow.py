@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from saddlescope.checks import AnyArray, FloatArray, number
+from saddlescope.checks import AnyArray, FloatArray, check_share, number
 from saddlescope.dynamics.ensemble import map_groups, over_seeds, pick
 from saddlescope.dynamics.method import AbstractMethod, Problem, Records
 from saddlescope.dynamics.solver import UnrolledTsit5, interpolate
@@ -57,6 +57,7 @@ class GradientFlow(AbstractMethod):
             value = getattr(self, field)
             if value is not None or field != "converged":
                 object.__setattr__(self, field, number(field, value, above=0.0))
+        check_share("converged", self.converged)
 
     def tightened(self, factor: float) -> GradientFlow:
         """The same flow at tolerances divided by `factor`."""
@@ -111,7 +112,7 @@ def _controller(tolerances: tuple[Any, Any, Any]) -> Any:
     # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
     # long rest at a fixed point.
     rtol, atol, _ = tolerances
-    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.3, icoeff=0.4)
+    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.4, icoeff=0.2, safety=0.95)
 
 
 @eqx.filter_jit

@@ -18,9 +18,10 @@ from saddlescope.attention.base import AbstractAttention, AbstractLinearAttentio
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.checkpoint import write_checkpoint
-from saddlescope.dynamics.evaluate import evaluate_path
 from saddlescope.dynamics.ensemble import group_size
+from saddlescope.dynamics.evaluate import evaluate_path
 from saddlescope.dynamics.flow import GradientFlow
+from saddlescope.dynamics.interruption import StopRequest
 from saddlescope.dynamics.layout import Layout
 from saddlescope.dynamics.memory import check_memory
 from saddlescope.dynamics.method import Problem
@@ -135,10 +136,17 @@ class Job:
         self, state: Any, report: Report | None = None, checkpoint: str | Path | None = None
     ) -> Trajectory:
         """Advance to the end, reporting and saving at segment borders."""
+        with StopRequest() as stop:
+            return self._advance(state, report, checkpoint, stop)
+
+    def _advance(
+        self, state: Any, report: Report | None, checkpoint: str | Path | None, stop: StopRequest
+    ) -> Trajectory:
         began = saved = time.monotonic()
         budget = _FIRST_SEGMENT
         try:
             while self._unfinished(state).any():
+                stop.check()
                 before = time.monotonic()
                 state, taken = self.setting.method.advance(self.problem, state, budget)
                 now = time.monotonic()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from saddlescope.checks import AnyArray, FloatArray, one_of, real_array, whole_number
+from saddlescope.checks import AnyArray, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 
 # A logarithmic grid begins this share of the way to the end.
@@ -25,11 +26,11 @@ class Record:
 
     points: int = 1000
     spacing: str = "linear"
-    at: FloatArray | None = None
+    at: Any = None
     weights: bool = True
 
     def __post_init__(self) -> None:
-        whole_number("record.points", self.points, at_least=2)
+        object.__setattr__(self, "points", whole_number("record.points", self.points, at_least=2))
         one_of("record.spacing", self.spacing, ("linear", "log"))
         if not isinstance(self.weights, bool):
             raise InvalidInput("record.weights", self.weights, "must be True or False")

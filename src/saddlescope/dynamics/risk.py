@@ -45,7 +45,7 @@ class AbstractRisk(eqx.Module):
 
 
 class AbstractMapRisk(AbstractRisk):
-    r"""A loss of the coefficients $W$ (or θ, T5) and its force $G = -\frac12\partial L/\partial W$."""
+    r"""A loss of the coefficients $W$ (or θ, T5) and its force $-\frac12\partial L/\partial W$."""
 
     @abc.abstractmethod
     def map_loss(self, effective_map: Array) -> Float[Array, ""]:
@@ -108,7 +108,9 @@ class DenseRisk(AbstractMapRisk):
     def best_map(self, capacity: int) -> FloatArray | None:
         if capacity < len(self.drive):
             return None
-        return np.linalg.pinv(self.summary) @ self.drive @ np.linalg.pinv(self.query)
+        summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
+        best: FloatArray = summary @ np.asarray(self.drive) @ query
+        return best
 
 
 class StatisticsRisk(AbstractMapRisk):

@@ -78,8 +78,10 @@ def advance_steps(
             count = jnp.minimum(target - first, budget - taken)
 
             def move(done: Any, carried: Any) -> Any:
-                one = over_seeds(lambda at: step(problem, *at, first + done), problem.group)
-                return one(carried)
+                def one(at: Any) -> Any:
+                    return step(problem, at[0], at[1], first + done)
+
+                return over_seeds(one, problem.group)(carried)
 
             moved, memory = jax.lax.fori_loop(
                 0, count, move, (layout.unpack(state.weights), state.memory)

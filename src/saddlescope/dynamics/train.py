@@ -119,6 +119,7 @@ def resume(interrupted: Trajectory, *, progress: Report | None = None) -> Trajec
 
 def solver_error(trajectory: Trajectory) -> float:
     """The largest distance of a flow's recorded losses to those at a tenth of its tolerances."""
+    _check_type("trajectory", trajectory, Trajectory)
     setting = trajectory.setting
     if not isinstance(setting.method, GradientFlow) or trajectory.time_start > 0:
         raise InvalidInput("trajectory", trajectory, "must be a gradient flow from its own start")

@@ -29,18 +29,18 @@ from scipy.optimize import isotonic_regression
 from saddlescope.errors import InvalidInput
 
 FloatArray = npt.NDArray[np.float64]
+Spans = tuple[FloatArray, FloatArray]
 
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
 CONTRAST = 3.0
-"""Two equal logistic drops part where their centres are 8 of their time constants apart."""
+"""Two equal logistic drops part where their centres are 6.5 of their time constants apart."""
 SIGNIFICANCE = 5.0
 """At 4, none of 600 curves of pure noise had a drop; noise that is correlated asks for more."""
 EDGE = 0.05
 """A plateau ends when this share of the next drop is done (more where noise hides so little)."""
 
-BANDS = (0.25, 0.5, 0.75)
-ROUNDS = 4
+_QUARTER = 0.25
 _BATCHES = 8
 _NOISE_WINDOW = 31  # points; half of them may lie in drops or beside spikes
 _SPIKE = 5.0  # standard deviations
@@ -124,15 +124,19 @@ def stages(curve: object, time: object = None, *, smoothing: float | None = None
     if smoothing is not None and not 1e-4 <= smoothing <= 0.5:
         raise InvalidInput("smoothing", smoothing, "must be a share of the fall, 0.0001 to 0.5")
     descent = _Descent.of(values, times)
-    fall = descent.fit[0] - descent.fit[-1]
+    fall = float(descent.fit[0] - descent.fit[-1])
     if fall <= _ROUNDING * np.abs(values).max():
-        levels, shares = np.array([values[0]]), np.array([])
-        share = SMALLEST_DROP if smoothing is None else smoothing
-    else:
-        hidden = 2 * descent.noise * np.sqrt(20 / values.size) / fall
-        share = min(max(SMALLEST_DROP, hidden), 0.5) if smoothing is None else smoothing
-        levels, shares = _established(descent, _slow_levels(descent, share), share * fall)
-    return _described(descent, levels, shares, float(share))
+        share = SMALLEST_DROP if smoothing is None else float(smoothing)
+        return _described(descent, descent.measured(times[:1], times[-1:]), share)
+    hidden = min(2 * descent.noise * np.sqrt(20 / values.size) / fall, 0.5)
+    share = float(max(SMALLEST_DROP, hidden) if smoothing is None else smoothing)
+    finest = min(share, SMALLEST_DROP)
+    candidates = _slow_levels(descent, finest)
+    _established(descent, candidates, finest * fall, CONTRAST)
+    # Only then, and with no second look at the pauses: two plateaus that a small drop parts would
+    # make one slow drop of whatever is beside them.
+    found = _established(descent, candidates, share * fall, 0.0)
+    return _described(descent, found, share)
 
 
 def _checked(curve: object, time: object) -> tuple[FloatArray, FloatArray]:
@@ -190,6 +194,29 @@ def _without_spikes(curve: FloatArray, local_noise: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class _Levels:
+    """Levels of successive spans, each with its error from noise alone and from all causes."""
+
+    level: FloatArray
+    noise_error: FloatArray
+    uncertainty: FloatArray
+
+    @property
+    def heights(self) -> FloatArray:
+        return -np.diff(self.level)
+
+    @property
+    def height_uncertainty(self) -> FloatArray:
+        return np.hypot(self.uncertainty[1:], self.uncertainty[:-1])
+
+    @property
+    def edges(self) -> FloatArray:
+        """The share of each drop, at either end, that cannot be told from its plateaus."""
+        hidden = 2 * np.hypot(self.noise_error[1:], self.noise_error[:-1])
+        return np.clip(hidden / self.heights, EDGE, _QUARTER)
+
+
+@dataclass(frozen=True, eq=False)
 class _Descent:
     """A curve without its spikes, beside the non-increasing curve closest to it."""
 
@@ -198,7 +225,7 @@ class _Descent:
     fit: FloatArray
     noise: float
     local_noise: FloatArray
-    known: dict[tuple[float, float], tuple[float, float]] = field(default_factory=dict)
+    known: dict[tuple[float, float], tuple[float, float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, curve: FloatArray, time: FloatArray) -> _Descent:
@@ -219,21 +246,18 @@ class _Descent:
         inside = np.where(level >= self.fit[0], self.time[0], inside)
         return np.where(level <= self.fit[-1], self.time[-1], inside)
 
-    def spans(
-        self, levels: FloatArray, shares: FloatArray | float
-    ) -> tuple[FloatArray, FloatArray]:
+    def spans(self, levels: FloatArray, shares: FloatArray | float) -> Spans:
         """Start and end of each level's plateau, which leave the middle of each drop out."""
         margin = shares * -np.diff(levels)
         starts = np.append(self.time[0], self.when(levels[1:] + margin))
         return starts, np.append(self.when(levels[:-1] - margin), self.time[-1])
 
-    def measured(self, starts: FloatArray, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Level and uncertainty of the curve in each span."""
-        pairs = [self._level(*span) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
-        levels, uncertainties = np.array(pairs).T
-        return levels, uncertainties
+    def measured(self, starts: FloatArray, ends: FloatArray) -> _Levels:
+        """What the curve itself says of each span."""
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        return _Levels(*np.array([self._level(*span) for span in spans]).T)
 
-    def _level(self, start: float, end: float) -> tuple[float, float]:
+    def _level(self, start: float, end: float) -> tuple[float, float, float]:
         if (start, end) not in self.known:
             first = int(np.searchsorted(self.time, start))
             stop = int(np.searchsorted(self.time, end, side="right"))
@@ -241,15 +265,17 @@ class _Descent:
                 nearer = first > 0 and start - self.time[first - 1] < self.time[first] - end
                 first, stop = first - nearer, first - nearer + 1
             # Equal shares of time, not of points: solvers and logarithmic steps crowd somewhere.
-            edges = np.linspace(self.time[first], self.time[stop - 1], _BATCHES + 1)[:-1]
-            cuts = np.unique(np.append(np.searchsorted(self.time, edges), stop))
+            # A hair early, so that rounding moves no point across a border.
+            shares = np.arange(1, _BATCHES) / _BATCHES - 1e-6
+            borders = self.time[first] + shares * (self.time[stop - 1] - self.time[first])
+            cuts = np.unique([first, *np.searchsorted(self.time, borders), stop])
             medians = np.array([np.median(part) for part in np.split(self.curve, cuts)[1:-1]])
             noise = np.median(self.local_noise[first:stop])
             expected = _MEDIAN_COST * noise * np.sqrt(np.mean(1 / np.diff(cuts)))
             observed = medians.std(ddof=1) if medians.size > 1 else 0.0
-            cost = _MEDIAN_COST if medians.size > 2 else 1.0
-            uncertainty = cost * max(expected, observed) / np.sqrt(medians.size)
-            self.known[start, end] = float(np.median(medians)), float(uncertainty)
+            cost = (_MEDIAN_COST if medians.size > 2 else 1.0) / np.sqrt(medians.size)
+            level = float(np.median(medians))
+            self.known[start, end] = level, cost * expected, cost * max(expected, observed)
         return self.known[start, end]
 
 
@@ -275,56 +301,52 @@ def _slow_levels(descent: _Descent, share: float) -> list[float]:
 
 
 def _established(
-    descent: _Descent, candidates: list[float], resolution: float
-) -> tuple[FloatArray, FloatArray]:
-    """The levels that are plateaus, and the share of each drop that belongs to its plateaus.
-
-    The least convincing candidate goes first, small drops before weak pauses.
-    """
-    while len(candidates) > 1:
-        spans = descent.spans(np.array(candidates), 0.25)
-        levels, uncertainties = descent.measured(*spans)
-        heights = -np.diff(levels)
-        unsure = np.hypot(uncertainties[1:], uncertainties[:-1])
-        drops = heights / np.maximum(resolution, SIGNIFICANCE * unsure)
-        weakest = int(np.argmin(drops))
-        if drops[weakest] < 1:
-            upper, lower = (spans[1] - spans[0])[weakest : weakest + 2]
-            del candidates[weakest if upper < lower else weakest + 1]
+    descent: _Descent, candidates: list[float], resolution: float, contrast: float
+) -> _Levels:
+    """The candidates that are plateaus: the least convincing goes until all convince."""
+    while True:
+        spans = descent.spans(np.array(candidates), _QUARTER)
+        found = descent.measured(*spans)
+        if len(candidates) == 1:
+            return found
+        drops = found.heights / np.maximum(resolution, SIGNIFICANCE * found.height_uncertainty)
+        if drops.min() < 1:
+            weakest, lasted = int(np.argmin(drops)), spans[1] - spans[0]
+            del candidates[weakest + int(lasted[weakest] >= lasted[weakest + 1])]
             continue
-
-        shares = np.clip(2 * unsure / heights, EDGE, 0.25)
-        crossed = [descent.when(levels[:-1] - share * heights) for share in BANDS]
-        slowness = np.min(np.diff(crossed, axis=0), axis=0) / (heights * (BANDS[1] - BANDS[0]))
-        starts, ends = descent.spans(levels, shares)
-        fallen = (shares * heights)[1:] + (shares * heights)[:-1]
-        demanded = CONTRAST * fallen * np.maximum(slowness[1:], slowness[:-1])
-        pauses = np.full(demanded.shape, np.inf)
-        np.divide((ends - starts)[1:-1], demanded, out=pauses, where=demanded > 0)
-        if pauses.min(initial=np.inf) >= 1:
-            return levels, shares
+        pauses = _pauses(descent, found)
+        if pauses.min(initial=np.inf) >= contrast:
+            return found
         del candidates[int(np.argmin(pauses)) + 1]
-    return np.array(candidates), np.array([])
 
 
-def _described(
-    descent: _Descent, levels: FloatArray, shares: FloatArray, smoothing: float
-) -> Stages:
-    for _ in range(ROUNDS):
-        narrow, uncertainties = descent.measured(*descent.spans(levels, shares))
-        if not (np.diff(narrow) < 0).all():
-            break
-        levels = narrow
-        unsure = np.hypot(uncertainties[1:], uncertainties[:-1])
-        shares = np.clip(2 * unsure / -np.diff(levels), EDGE, 0.25)
-    starts, ends = descent.spans(levels, shares)
-    middles = descent.when((levels[1:] + levels[:-1]) / 2)
-    unsure = np.hypot(uncertainties[1:], uncertainties[:-1])
-    plateaus = zip(starts, ends, levels, uncertainties, strict=True)
-    drops = zip(ends[:-1], starts[1:], middles, levels[:-1], levels[1:], unsure, strict=True)
+def _pauses(descent: _Descent, found: _Levels) -> FloatArray:
+    """How many times as far each inner plateau would have fallen, as fast as its slower drop."""
+    starts, ends = descent.spans(found.level, _QUARTER)
+    slowness = (starts[1:] - ends[:-1]) / (found.heights * (1 - 2 * _QUARTER))
+    starts, ends = descent.spans(found.level, found.edges)
+    fallen = found.edges * found.heights
+    as_a_drop = (fallen[1:] + fallen[:-1]) * np.maximum(slowness[1:], slowness[:-1])
+    pauses = np.full(as_a_drop.shape, np.inf)
+    np.divide((ends - starts)[1:-1], as_a_drop, out=pauses, where=as_a_drop > 0)
+    return pauses
+
+
+def _described(descent: _Descent, found: _Levels, smoothing: float) -> Stages:
+    # A fall that never rests has no level at its ends; each round comes nearer to the end itself.
+    for _ in range(4):
+        finer = descent.measured(*descent.spans(found.level, found.edges))
+        found = finer if (finer.heights > 0).all() else found
+    starts, ends = descent.spans(found.level, found.edges)
+    before, after = found.level[:-1], found.level[1:]
+    middles = descent.when((before + after) / 2)
+    plateaus = np.stack([starts, ends, found.level, found.uncertainty], axis=1)
+    drops = np.stack(
+        [ends[:-1], starts[1:], middles, before, after, found.height_uncertainty], axis=1
+    )
     return Stages(
-        plateaus=tuple(Plateau(*map(float, plateau)) for plateau in plateaus),
-        drops=tuple(Drop(*map(float, drop)) for drop in drops),
+        plateaus=tuple(Plateau(*plateau) for plateau in plateaus.tolist()),
+        drops=tuple(Drop(*drop) for drop in drops.tolist()),
         noise=descent.noise,
         smoothing=smoothing,
     )

@@ -21,7 +21,8 @@ figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; heigh
 figcaption { color: var(--faint); font-size: .9rem; max-width: 48rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .28rem .9rem .28rem 0; text-align: right; border-bottom: 1px solid var(--line); }
+th, td { white-space: nowrap;
+         padding: .28rem .9rem .28rem 0; text-align: right; border-bottom: 1px solid var(--line); }
 th { color: var(--faint); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; }
 code, pre { font: .88rem/1.5 ui-monospace, monospace; }

@@ -13,8 +13,9 @@ from saddlescope.trajectory import Trajectory
 
 _CAPTION = (
     "Left: the loss of every seed; dashed lines are the predicted plateaus, circles the predicted "
-    "drops, which come from the initial weights alone. Middle: how much of each eigenvector one "
-    "seed has learned; 1 is the optimum. Right: the value weight of each head."
+    "drops, which come from the initial weights alone. Middle: what one seed has learned along "
+    "each eigenvector, as a share of the optimum (the bare diagonal of the effective map where the "
+    "covariances share no eigenvectors, or data were given). Right: the value weight of each head."
 )
 
 
@@ -32,7 +33,9 @@ def write_run_page(
             table(comparison.headings, comparison.cells()) + paragraphs(comparison.summary),
         ),
         Section(
-            "Setting", f"<pre>{escape(values)}</pre><p>digest <code>{setting.digest}</code></p>"
+            "Setting",
+            f"<p>digest <code>{setting.digest}</code></p>"
+            f"<details><summary>all fields</summary><pre>{escape(values)}</pre></details>",
         ),
     ]
     if command:

@@ -1,7 +1,7 @@
 r"""Exact moments of the features that attention with all of its blocks sees (T5, T6).
 
 The features of a prompt are $\phi = (T_{ab}x_c,\ \beta_a x_b,\ s x_a)$ with
-$T = \hat\Lambda + x_q x_q^\top/N$, stacked in this order, last index fastest: $D^3 + D^2 + D$ of them.
+$T = \hat\Lambda + x_q x_q^\top/N$: $D^3 + D^2 + D$ of them, in this order, last index fastest.
 """
 
 from __future__ import annotations
@@ -165,14 +165,14 @@ def random_label_statistics(law: ContextLaw, task: FloatArray, length: int | Non
 def gaussian_fourth(covariance: FloatArray) -> FloatArray:
     """E[x_a x_b x_c x_d] of a centred Gaussian."""
     pairs = ("ab,cd->abcd", "ac,bd->abcd", "ad,bc->abcd")
-    return sum(np.einsum(pattern, covariance, covariance) for pattern in pairs)  # type: ignore
+    return sum(np.einsum(pattern, covariance, covariance) for pattern in pairs)
 
 
 def gaussian_sixth(covariance: FloatArray) -> FloatArray:
     """E[x_a x_b x_c x_d x_e x_f] of a centred Gaussian: x_a paired with each of the others."""
     four = gaussian_fourth(covariance)
     pairs = ("ab,cdef", "ac,bdef", "ad,bcef", "ae,bcdf", "af,bcde")
-    return sum(np.einsum(f"{pair}->abcdef", covariance, four) for pair in pairs)  # type: ignore
+    return sum(np.einsum(f"{pair}->abcdef", covariance, four) for pair in pairs)
 
 
 def _tt(law: ContextLaw) -> FloatArray:

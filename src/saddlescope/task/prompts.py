@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, one_of, real_array
+from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 
 # Prompts whose features are held at once while statistics are accumulated.
@@ -161,8 +161,11 @@ class Statistics:
         second = real_array("second_moment", second_moment, (cross.size, cross.size))
         object.__setattr__(self, "second_moment", second)
         object.__setattr__(self, "cross_moment", cross)
-        object.__setattr__(self, "label_power", float(label_power))
-        object.__setattr__(self, "count", int(count))
+        power = number("label_power", label_power, at_least=0.0)
+        if context_length is not None:
+            context_length = whole_number("context_length", context_length)
+        object.__setattr__(self, "label_power", power)
+        object.__setattr__(self, "count", whole_number("count", count, at_least=0))
         object.__setattr__(self, "context_length", context_length)
         object.__setattr__(self, "blocks", blocks)
 

@@ -107,13 +107,18 @@ class Spectrum:
         """A spectrum from whatever names one: itself, text, eigenvalues, or a matrix."""
         if isinstance(value, Spectrum):
             return value
-        if isinstance(value, str):
-            return cls.parse(value)
-        array = real_array(field, value)
-        if array.ndim == 2:
-            return cls.from_matrix(array, field)
-        if array.ndim == 1:
-            return cls(array)
+        try:
+            if isinstance(value, str):
+                return cls.parse(value)
+            array = real_array(field, value)
+            if array.ndim == 2:
+                return cls.from_matrix(array, field)
+            if array.ndim == 1:
+                return cls(array)
+        except InvalidInput as wrong:
+            if wrong.field != "spectrum":
+                raise
+            raise InvalidInput(field, wrong.value, wrong.allowed) from None
         raise InvalidInput(field, value, "must be eigenvalues [D] or a covariance [D, D]")
 
     @property

@@ -3,6 +3,7 @@
 Nothing here has seen a run: agreement with training means something.
 """
 
+from saddlescope.theory.algorithms import Algorithm, algorithms, bayes_optimal, ridge
 from saddlescope.theory.alignment import alignment
 from saddlescope.theory.conservation import DescentDrift, conserved_quantities, descent_drift
 from saddlescope.theory.escape import EscapeDirection, escape_direction, escape_directions
@@ -48,6 +49,7 @@ from saddlescope.theory.time_course import (
 )
 
 __all__ = [
+    "Algorithm",
     "CoupledFixedPoint",
     "CoupledModes",
     "DescentDrift",
@@ -64,7 +66,9 @@ __all__ = [
     "Staircase",
     "TimeCourse",
     "UncoupledModes",
+    "algorithms",
     "alignment",
+    "bayes_optimal",
     "conserved_quantities",
     "coupled_fixed_point",
     "coupled_modes",
@@ -85,6 +89,7 @@ __all__ = [
     "plateau_losses",
     "predict_staircase",
     "principal_component_regression",
+    "ridge",
     "saddle_graph",
     "saddle_index",
     "time_course",

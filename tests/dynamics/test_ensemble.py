@@ -1,0 +1,54 @@
+"""Seeds in groups."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saddlescope.dynamics.ensemble import group_size, map_groups, over_seeds, pick
+
+
+@given(st.integers(1, 5000), st.integers(1, 10_000), st.integers(1, 512))
+def test_groups_hold_every_seed_with_little_padding(
+    seeds: int, weights: int, dimension: int
+) -> None:
+    size = group_size(seeds, weights, dimension)
+    groups = -(-seeds // size)
+    assert 1 <= size <= seeds
+    # Padding is less than one seed a group.
+    assert 0 <= groups * size - seeds < groups
+
+
+def test_small_ensembles_advance_together() -> None:
+    # The Fig. 3 setting: 5 heads of value, key and query at D = 4.
+    assert group_size(6, 45, 4) == 6
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_groups_are_put_together_again(size: int) -> None:
+    state = {"a": jnp.arange(6.0), "b": jnp.arange(12.0).reshape(6, 2)}
+
+    def advance(group: dict) -> tuple:
+        assert group["a"].shape == (size,)
+        return {"a": group["a"] + 1, "b": group["b"] * 2}, jnp.asarray(size)
+
+    moved, taken = map_groups(advance, state, size)
+    np.testing.assert_array_equal(moved["a"], np.arange(6) + 1)
+    np.testing.assert_array_equal(moved["b"], np.arange(12).reshape(6, 2) * 2)
+    assert int(taken) == 6
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_function_of_one_seed_is_applied_to_each(size: int) -> None:
+    tree = {"a": jnp.arange(size * 3.0).reshape(size, 3)}
+    result = over_seeds(lambda one: {"a": one["a"].sum()}, size)(tree)
+    np.testing.assert_array_equal(result["a"], np.arange(size * 3.0).reshape(size, 3).sum(1))
+
+
+def test_picking_is_seed_by_seed() -> None:
+    new = {"a": jnp.ones(3), "b": jnp.ones((3, 2))}
+    old = {"a": jnp.zeros(3), "b": jnp.zeros((3, 2))}
+    picked = pick(jnp.asarray([True, False, True]), new, old)
+    np.testing.assert_array_equal(picked["a"], [1, 0, 1])
+    np.testing.assert_array_equal(picked["b"], [[1, 1], [0, 0], [1, 1]])
