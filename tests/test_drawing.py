@@ -177,7 +177,8 @@ def test_frames_follow_the_path_and_not_the_clock() -> None:
     frames = drawing._even_frames(maps, 20)
     assert frames[0] == 0
     assert frames[-1] == 100
-    assert frames == sorted(set(frames))
+    assert frames == sorted(frames)
+    assert len(frames) == 20
     assert {50, 51, 52} <= set(frames)
 
 

@@ -92,7 +92,7 @@ def draw_model(draw: Draw) -> Any:
 
 
 def draw_method(draw: Draw) -> Any:
-    converged = draw(st.none() | scales)
+    converged = draw(st.none() | st.floats(1e-9, 0.5))
     if draw(st.booleans()):
         return GradientDescent(draw(scales), draw(st.integers(1, 10**6)), converged)
     tolerances = draw(st.tuples(st.floats(1e-12, 1e-2), st.floats(1e-14, 1e-2)))

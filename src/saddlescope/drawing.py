@@ -67,7 +67,7 @@ def plot(
             if chosen == "log":
                 axes.set_xscale("log")
                 axes.set_xlim(_first_of_interest(trajectory, result), trajectory.time[-1])
-            else:
+            elif trajectory.time[-1] > trajectory.time[0]:
                 axes.set_xlim(trajectory.time[0], trajectory.time[-1])
     return figure
 

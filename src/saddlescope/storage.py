@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
+from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Outcome, Trajectory
 
@@ -42,7 +42,7 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         setting=json.dumps(setting),
         outcomes=[[outcome.result, outcome.message] for outcome in trajectory.outcomes],
         time_start=trajectory.time_start,
-        checksums=_checksums(trajectory.dataset),
+        checksums=_checksums(trajectory.dataset, arrays, trajectory.state),
     )
     if target.exists():
         shutil.rmtree(target)
@@ -65,28 +65,37 @@ def load(path: str | Path) -> Trajectory:
                 f"path = {str(path)!r}: has format {version}, this version reads format {FORMAT}"
             )
         dataset = xr.open_zarr(target, group="dataset", consolidated=False, chunks=None).load()
-        if _checksums(dataset) != root.attrs["checksums"]:
+        arrays, stored = _read(root, "arrays"), _read(root, "state")
+        state = tuple(stored[str(place)] for place in range(len(stored)))
+        if _checksums(dataset, arrays, state) != root.attrs["checksums"]:
             raise CannotRead(f"path = {str(path)!r}: is damaged (its data are not what was saved)")
-        setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), _read(root, "arrays"))
-        state = _read(root, "state")
+        setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), arrays)
         outcomes = tuple(Outcome(*outcome) for outcome in root.attrs["outcomes"])  # type: ignore
         start = float(root.attrs["time_start"])  # type: ignore[arg-type]
-    except SaddlescopeError:
+    except CannotRead:
         raise
+    except InvalidInput as wrong:
+        raise CannotRead(f"path = {str(path)!r}: is damaged ({wrong})") from None
     except Exception as error:
         # zarr and its codecs raise many kinds of errors on damaged files; all mean the same here.
         raise CannotRead(
             f"path = {str(path)!r}: is damaged or no saved run ({type(error).__name__})"
         ) from error
-    leaves = tuple(state[str(place)] for place in range(len(state)))
-    return Trajectory(dataset, setting, outcomes, leaves, start)
+    return Trajectory(dataset, setting, outcomes, state, start)
 
 
-def _checksums(dataset: xr.Dataset) -> dict[str, str]:
-    """A digest of every variable: zarr reads a missing file as missing values, without a word."""
+def _checksums(
+    dataset: xr.Dataset, arrays: dict[str, Any], state: tuple[Any, ...]
+) -> dict[str, str]:
+    """A digest of all data: zarr reads a missing file as missing values, without a word."""
+    everything = {
+        **{f"dataset/{name}": variable for name, variable in dataset.variables.items()},
+        **{f"arrays/{name}": array for name, array in arrays.items()},
+        **{f"state/{place}": leaf for place, leaf in enumerate(state)},
+    }
     return {
-        str(name): hashlib.sha256(np.ascontiguousarray(variable).tobytes()).hexdigest()[:16]
-        for name, variable in dataset.variables.items()
+        name: hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
+        for name, values in everything.items()
     }
 
 

@@ -92,15 +92,17 @@ class Trajectory:
 
         return compare(self)
 
-    def plot(self, *, seed: int = 0, scale: str | None = None) -> Any:
+    def plot(
+        self, *, seed: int = 0, scale: str | None = None, comparison: Comparison | None = None
+    ) -> Any:
         """Draw the run beside its prediction; returns a matplotlib figure.
 
         `seed` is the place in the ensemble of the one shown in detail; `scale` of the time axis is
-        `"linear"`, `"log"`, or chosen.
+        `"linear"`, `"log"`, or chosen; `comparison` is taken as it is where one is at hand.
         """
         from saddlescope.drawing import plot
 
-        return plot(self, seed=seed, scale=scale)
+        return plot(self, seed=seed, scale=scale, comparison=comparison)
 
     def animate(
         self, path: str | Path, *, seed: int = 0, frames: int = 120, frames_per_second: int = 20

@@ -91,7 +91,7 @@ def test_the_command_says_that_its_checkpoint_is_damaged(
     (tmp_path / "checkpoint.npz").write_bytes(b"words")
     with pytest.raises(SystemExit) as end:
         main(["train", "--until", "1", "--out", str(tmp_path)])
-    assert end.value.code == 1
+    assert end.value.code == 2
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "is damaged; remove it to start anew" in complaint

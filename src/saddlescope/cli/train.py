@@ -118,6 +118,7 @@ def _carry_out(setting: Any, folder: Path, overwrite: bool) -> Any:
     from saddlescope import dynamics, storage
 
     saved, checkpoint = folder / "run", folder / "checkpoint.npz"
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -132,6 +133,10 @@ def _carry_out(setting: Any, folder: Path, overwrite: bool) -> Any:
     try:
         with progress_bar("training") as report:
             trajectory = dynamics.run(setting, progress=report, checkpoint=checkpoint)
+    except InvalidInput:
+        for path in made:
+            path.rmdir()
+        raise
     except CannotRead as problem:
         raise InvalidInput("out", str(folder), f"{problem}; --overwrite starts anew") from None
     except Interrupted:

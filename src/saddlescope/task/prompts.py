@@ -165,7 +165,7 @@ class Statistics:
         if context_length is not None:
             context_length = whole_number("context_length", context_length)
         object.__setattr__(self, "label_power", power)
-        object.__setattr__(self, "count", whole_number("count", count, at_least=0))
+        object.__setattr__(self, "count", whole_number("count", count))
         object.__setattr__(self, "context_length", context_length)
         object.__setattr__(self, "blocks", blocks)
 

@@ -13,6 +13,9 @@ from saddlescope.errors import InvalidInput
 # Eigenvalues closer than this share of the largest count as one eigenvalue.
 SAME_EIGENVALUE = 1e-9
 
+# Beyond it the eigenvectors alone would take gigabytes.
+_MOST_DIMENSIONS = 10_000
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Spectrum:
@@ -34,6 +37,9 @@ class Spectrum:
         values = real_array("spectrum", eigenvalues, (None,))
         if values.size == 0:
             raise InvalidInput("spectrum", eigenvalues, "must hold at least one eigenvalue")
+        if values.size > _MOST_DIMENSIONS:
+            most = f"must hold at most {_MOST_DIMENSIONS} eigenvalues"
+            raise InvalidInput("spectrum", f"{values.size} eigenvalues", most)
         if (values < 0).any():
             raise InvalidInput("spectrum", eigenvalues, "eigenvalues must not be negative")
         if not (values > 0).any():
