@@ -142,7 +142,15 @@ def test_kinds_and_fields_are_the_schemas() -> None:
             "query_covariance": None,
             "label_noise": 0.0,
         },
-        "model": {"kind": "separate_attention", "heads": 5, "rank": 1, "normalisation": "context"},
+        "model": {
+            "kind": "separate_attention",
+            "heads": 5,
+            "rank": 1,
+            "normalisation": "context",
+            "blocks": "reduced",
+            "activation": "linear",
+            "softmax_scale": 1.0,
+        },
         "method": {
             "kind": "gradient_flow",
             "until": 20000.0,
@@ -178,8 +186,8 @@ def test_kinds_and_fields_are_the_schemas() -> None:
         ),
         (changed(record=Record.make([1, 2])), changed(record=Record.make([1.0, 2.0]))),
         (
-            changed(method=GradientDescent(1, 10, 1)),
-            changed(method=GradientDescent(1.0, 10, 1.0)),
+            changed(method=GradientDescent(1, 10)),
+            changed(method=GradientDescent(1.0, 10)),
         ),
     ],
 )

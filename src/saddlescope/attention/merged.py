@@ -52,7 +52,8 @@ class MergedAttention(AbstractLinearAttention):
 
     def deviations(self, dimension: int) -> dict[str, float]:
         entry = self.heads**-0.5
-        return {"v": entry, "U": entry / dimension, "nu": 0.0, "u": 0.0}
+        reduced = {"v": entry, "U": entry / dimension}
+        return reduced if self.blocks == "reduced" else {**reduced, "nu": 0.0, "u": 0.0}
 
     def capacity(self, dimension: int) -> int:
         return dimension

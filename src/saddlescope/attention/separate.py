@@ -67,7 +67,8 @@ class SeparateAttention(AbstractLinearAttention):
 
     def deviations(self, dimension: int) -> dict[str, float]:
         entry = (self.heads * self.rank * dimension) ** -0.5
-        return {"v": self.heads**-0.5, "k": entry, "q": entry, "nu": 0.0, "kappa": 0.0}
+        reduced = {"v": self.heads**-0.5, "k": entry, "q": entry}
+        return reduced if self.blocks == "reduced" else {**reduced, "nu": 0.0, "kappa": 0.0}
 
     def capacity(self, dimension: int) -> int:
         return min(dimension, self.heads * self.rank)

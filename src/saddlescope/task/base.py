@@ -6,6 +6,7 @@ import abc
 from collections.abc import Mapping
 
 from saddlescope.checks import FloatArray
+from saddlescope.errors import InvalidInput
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments
 from saddlescope.task.prompts import Statistics
@@ -29,9 +30,9 @@ class AbstractTask(abc.ABC):
     def common_basis(self) -> FloatArray | None:
         """The eigenvectors that all of its moments share, [D, D], as columns; None if none do."""
 
-    @abc.abstractmethod
     def block_statistics(self) -> Statistics:
-        """The exact statistics of the features that all blocks see (T6)."""
+        """The exact statistics of the features that all blocks see (T6), where they are known."""
+        raise InvalidInput("blocks", "full", "this task knows the moments of reduced blocks only")
 
     def tests(self) -> Mapping[str, AbstractTask]:
         """Other laws on which a model trained on this one is tested at every record, by name."""

@@ -212,7 +212,7 @@ def _statistics(
         second_moment=second,
         cross_moment=np.concatenate([part.ravel() for part in cross]),
         label_power=label_power,
-        count=0,
+        count=None,
         context_length=length,
         blocks="full",
     )

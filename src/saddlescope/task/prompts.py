@@ -139,7 +139,8 @@ class Statistics:
     second_moment: FloatArray
     cross_moment: FloatArray
     label_power: float
-    count: int
+    count: int | None
+    """How many prompts they are of, None for the exact ones of a law."""
     context_length: int | None
     """N where every prompt has the same one, else None."""
     blocks: str
@@ -149,7 +150,7 @@ class Statistics:
         second_moment: object,
         cross_moment: object,
         label_power: float,
-        count: int,
+        count: int | None,
         context_length: int | None,
         blocks: str = "reduced",
     ) -> None:
@@ -165,7 +166,7 @@ class Statistics:
         if context_length is not None:
             context_length = whole_number("context_length", context_length)
         object.__setattr__(self, "label_power", power)
-        object.__setattr__(self, "count", whole_number("count", count))
+        object.__setattr__(self, "count", None if count is None else whole_number("count", count))
         object.__setattr__(self, "context_length", context_length)
         object.__setattr__(self, "blocks", blocks)
 
@@ -207,7 +208,7 @@ class Statistics:
             second_moment=share * self.second_moment + rest * other.second_moment,
             cross_moment=share * self.cross_moment + rest * other.cross_moment,
             label_power=share * self.label_power + rest * other.label_power,
-            count=self.count + other.count,
+            count=None if self.count is None or other.count is None else self.count + other.count,
             context_length=length,
             blocks=self.blocks,
         )
@@ -218,7 +219,8 @@ class Statistics:
         return _dimension(self.cross_moment.size, self.blocks)
 
     def __repr__(self) -> str:
-        return f"Statistics({self.count} prompts, dimension={self.dimension})"
+        source = "exact" if self.count is None else f"{self.count} prompts"
+        return f"Statistics({source}, dimension={self.dimension})"
 
 
 def _feature_count(dimension: int, blocks: str) -> int:
