@@ -184,7 +184,7 @@ def _draw_loss(
     axes.plot([], [], color=COLOURS[0], label="training")
     axes.set_ylabel(r"loss  $E(y_q-\hat y_q)^2$")
     axes.set_ylim(bottom=0)
-    _legend(axes, 3)
+    legend(axes, 3)
 
 
 def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
@@ -209,7 +209,7 @@ def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place:
     else:
         axes.axhline(1, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
         axes.set_ylabel(f"{_MAP_LABEL}, {name}")
-    _legend(axes, 6)
+    legend(axes, 6)
 
 
 def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
@@ -218,13 +218,15 @@ def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: 
         label = f"$v_{{{head + 1}}}$" if head < 6 else None
         axes.plot(trajectory.time, values[:, head], color=COLOURS[head % 6], label=label)
     axes.set_ylabel(f"values of the heads, seed {trajectory.setting.seeds[place]}")
-    _legend(axes, 6)
+    legend(axes, 6)
 
 
-def _legend(axes: Axes, columns: int) -> None:
+def legend(axes: Axes, columns: int = 3, title: str | None = None) -> None:
     """A legend above the axes, where no curve can run into it."""
     axes.legend(
         fontsize=7.5,
+        title=title,
+        title_fontsize=7.5,
         loc="lower left",
         bbox_to_anchor=(-0.02, 1.0),
         ncols=columns,

@@ -1,0 +1,91 @@
+"""`AbstractFigure`: a figure's setting, its run, its claims and its drawing in one class."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.errors import InvalidInput
+from saddlescope.figures.claim import Claim
+from saddlescope.figures.watch import Watch
+
+
+class AbstractFigure(abc.ABC):
+    """A figure. A member is a frozen dataclass whose fields, with defaults, are its setting.
+
+    `compute` trains and predicts and returns all numbers that the other two need, labelled;
+    `claims` and `draw` see nothing else. `quick` is a reduced setting for tests and first looks.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    """Where it was published."""
+    text: ClassVar[str]
+    """What it shows, and where what was published does not show what its caption says."""
+    seconds: ClassVar[float]
+    """About how long it takes on two cores, in seconds: its weight in the progress bar."""
+
+    @classmethod
+    @abc.abstractmethod
+    def quick(cls) -> Self:
+        """The figure in a reduced setting, made in a few seconds."""
+
+    @abc.abstractmethod
+    def compute(self, watch: Watch) -> xr.Dataset:
+        """Train and predict."""
+
+    @abc.abstractmethod
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        """What is claimed about the figure, judged from its numbers."""
+
+    @abc.abstractmethod
+    def draw(self, data: xr.Dataset) -> Figure:
+        """The picture."""
+
+    def films(self, data: xr.Dataset, folder: Path, watch: Watch) -> tuple[Path, ...]:
+        """Films that belong to the figure, written to the folder."""
+        return ()
+
+    def setting(self) -> dict[str, Any]:
+        """The fields by name, as plain values."""
+        return {name: _plain(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
+
+    def with_texts(self, texts: Mapping[str, str]) -> Self:
+        """The figure with other values of some fields, given as text."""
+        known = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        for name, text in texts.items():
+            if name not in known:
+                raise InvalidInput(
+                    name.replace("_", "-"), text, f"{self.id} has {', '.join(known)}"
+                )
+        values = {name: _parse(name, text, known[name]) for name, text in texts.items()}
+        return replace(self, **values)  # type: ignore[type-var]
+
+
+def _parse(name: str, text: str, like: Any) -> Any:
+    """A text as a value of the same type as another."""
+    field = name.replace("_", "-")
+    if isinstance(like, tuple):
+        return tuple(_parse(name, part, like[0]) for part in text.split(","))
+    if isinstance(like, bool):
+        if text not in ("true", "false"):
+            raise InvalidInput(field, text, "must be true or false")
+        return text == "true"
+    if isinstance(like, str):
+        return text
+    try:
+        return type(like)(text)
+    except ValueError:
+        kind = "a whole number" if isinstance(like, int) else "a number"
+        raise InvalidInput(field, text, f"must be {kind}, like {like}") from None
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value

@@ -1,0 +1,59 @@
+"""What the drawings share: a sheet of panels, the look of theory and measurement, legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+
+from saddlescope.drawing import COLOURS, THEORY_COLOUR, Drawing, legend
+
+__all__ = [
+    "LOSS_LABEL",
+    "THEORY",
+    "THEORY_COLOUR",
+    "TIME_LABEL",
+    "colour",
+    "legend",
+    "levels",
+    "shades",
+    "sheet",
+]
+
+TIME_LABEL = r"flow time  $t/\tau$"
+LOSS_LABEL = r"loss  $E(y_q-\hat y_q)^2$"
+# Dashes tell theory from measurement where colours cannot.
+THEORY: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
+
+
+def sheet(
+    rows: int = 1, columns: int = 1, *, width: float = 3.3, height: float = 2.7, **options: Any
+) -> tuple[Drawing, Any]:
+    """A drawing and its axes, [rows, columns]; width and height of one panel in inches."""
+    drawing = Drawing(figsize=(width * columns + 0.3, height * rows + 0.2))
+    return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
+
+
+def colour(place: int) -> str:
+    """The colour of the n-th curve; they repeat after seven."""
+    return COLOURS[place % 7]
+
+
+def shades(count: int, name: str = "viridis") -> list[Any]:
+    """Colours for an ordered family of curves, dark to light."""
+    return list(matplotlib.colormaps[name](np.linspace(0.0, 0.85, count)))
+
+
+def levels(axes: Axes, values: Sequence[float], label: str | None = None) -> None:
+    """Predicted levels as dashed lines across the panel."""
+    for place, value in enumerate(values):
+        axes.axhline(
+            float(value),
+            color=THEORY_COLOUR,
+            zorder=0,
+            label=label if place == 0 else None,
+            **THEORY,
+        )

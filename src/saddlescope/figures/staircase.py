@@ -1,0 +1,64 @@
+"""What the figures of separate attention share: a run's staircase beside T7 and T13, as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.checks import FloatArray
+from saddlescope.comparison import compare
+from saddlescope.trajectory import Trajectory
+
+
+def staircase_numbers(run: Trajectory) -> xr.Dataset:
+    """Loss, levels and drops of a run beside their predictions; missing drops are NaN.
+
+    Over (seed, time), level (0 is the start) and drop (1 is the first).
+    """
+    result = compare(run)
+    levels = np.array(result.plateau_losses or (), dtype=float)
+    drops = [seed.drops for seed in result.seeds]
+    before = _table([[drop.loss_before for drop in row[:1]] for row in drops])
+    after = _table([[drop.loss_after for drop in row] for row in drops])
+    return xr.Dataset(
+        {
+            "loss": (("seed", "time"), run.loss),
+            "level_loss": ("level", levels),
+            "plateau_loss": (("seed", "level"), np.concatenate([before, after], axis=1)),
+            "drop_time": (("seed", "drop"), _table([[d.time for d in row] for row in drops])),
+            "predicted_drop_time": (
+                ("seed", "drop"),
+                _table([[d.predicted_time for d in row] for row in drops]),
+            ),
+            "conserved_drift": ("seed", _table([s.conserved_drift for s in result.seeds])),
+        },
+        coords={
+            "seed": list(run.setting.seeds),
+            "time": run.time,
+            "level": np.arange(len(levels)),
+            "drop": np.arange(1, len(levels)),
+        },
+    )
+
+
+def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> xr.DataArray:
+    """What each seed has learned of each eigenvector, 1 at the optimum: (seed, time, direction)."""
+    maps = run.dataset["effective_map"].to_numpy()
+    along = np.einsum("ad,stab,bd->std", basis, maps, basis) / amplitude
+    directions = np.arange(1, basis.shape[1] + 1)
+    return xr.DataArray(along, dims=("seed", "time", "direction"), coords={"direction": directions})
+
+
+def plateau_record(time: FloatArray, drop_times: FloatArray, drop: int) -> int:
+    """The record in the middle of the plateau that follows the n-th drop (0 is the start)."""
+    begin = time[0] if drop == 0 else drop_times[drop - 1]
+    end = drop_times[drop] if drop < len(drop_times) else np.nan
+    if not np.isfinite(end):
+        return len(time) - 1
+    return int(np.searchsorted(time, (begin + end) / 2))
+
+
+def _table(values: list[Any]) -> FloatArray:
+    return np.array(values, dtype=float)

@@ -1,0 +1,89 @@
+"""What a figure's computation tells the outside: how far it has come, and its unfinished runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from saddlescope import storage
+from saddlescope.attention.base import AbstractAttention
+from saddlescope.dynamics import Progress, train
+from saddlescope.errors import CannotRead
+from saddlescope.trajectory import Trajectory
+
+Item = TypeVar("Item")
+
+
+class Watch:
+    """Passes progress on, and keeps the runs of an unfinished figure in a folder.
+
+    `report` is called with the share of the figure that is done, from 0 to 1.
+    """
+
+    def __init__(
+        self, report: Callable[[float], Any] | None = None, folder: Path | None = None
+    ) -> None:
+        self._report = report
+        self._folder = folder
+        self._begin, self._end = 0.0, 1.0
+
+    @property
+    def folder(self) -> Path | None:
+        """Where unfinished work may be kept; None where nothing is to be kept."""
+        return self._folder
+
+    def done(self, share: float) -> None:
+        """Tell that a share of the present part is done."""
+        if self._report is not None:
+            self._report(self._begin + (self._end - self._begin) * share)
+
+    def each(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Go through items that take about as long as one another."""
+        begin, end, listed = self._begin, self._end, list(items)
+        for place, item in enumerate(listed):
+            self._begin = begin + (end - begin) * place / len(listed)
+            self._end = begin + (end - begin) * (place + 1) / len(listed)
+            self.done(0)
+            yield item
+        self._begin, self._end = begin, end
+        self.done(1)
+
+    def train(self, name: str, model: AbstractAttention, task: Any, **settings: Any) -> Trajectory:
+        """`saddlescope.train`, watched; under the same name an interrupted run goes on."""
+        saved, checkpoint = self._place(name), self._place(f"{name}.npz")
+        if saved is not None and saved.exists():
+            return storage.load(saved)
+        last = Progress(0.0, 0.0)
+
+        def report(progress: Progress) -> None:
+            nonlocal last
+            last = progress
+            self.done(progress.share)
+
+        try:
+            run = train(model, task, progress=report, checkpoint=checkpoint, **settings)
+        except CannotRead:
+            # What is left of an interrupted run is of another setting, or torn.
+            assert checkpoint is not None
+            checkpoint.unlink(missing_ok=True)
+            run = train(model, task, progress=report, checkpoint=checkpoint, **settings)
+        if saved is not None and last.seconds > _WORTH_KEEPING:
+            run.save(saved)
+        return run
+
+    def clear(self) -> None:
+        """Forget what was kept: the figure is finished."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _place(self, name: str) -> Path | None:
+        if self._folder is None:
+            return None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / name
+
+
+# Seconds; a shorter run is done again faster than it is read.
+_WORTH_KEEPING = 5.0
