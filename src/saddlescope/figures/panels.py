@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -47,7 +46,7 @@ def shades(count: int, name: str = "viridis") -> list[Any]:
     return list(matplotlib.colormaps[name](np.linspace(0.0, 0.85, count)))
 
 
-def levels(axes: Axes, values: Sequence[float], label: str | None = None) -> None:
+def levels(axes: Axes, values: Any, label: str | None = None) -> None:
     """Predicted levels as dashed lines across the panel."""
     for place, value in enumerate(values):
         axes.axhline(
