@@ -26,12 +26,16 @@ _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
-    from saddlescope.cli import predict, train
+    from saddlescope.cli import predict, reproduce, train
 
     _keep_compiled_programs()
     if not app.registered_commands:
         app.command("predict", help=predict.EXAMPLE)(predict.predict)
         app.command("train", help=train.EXAMPLE)(train.train)
+        # The fields of figures are flags too; which there are depends on the figures named.
+        loose = {"ignore_unknown_options": True}
+        command = app.command("reproduce", help=reproduce.EXAMPLE, context_settings=loose)
+        command(reproduce.reproduce)
         app.callback()(_options)
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(_invoke(typer.main.get_command(app), words or ["--help"]))

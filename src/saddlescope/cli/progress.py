@@ -12,7 +12,7 @@ _WORTH_A_BAR = 1.0
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[Any], None] | None]:
+def progress_bar(title: str) -> Iterator[Callable[..., None] | None]:
     """Yield what takes reports of progress; None where nobody is looking."""
     if not sys.stderr.isatty():
         yield None
@@ -29,10 +29,10 @@ def progress_bar(title: str) -> Iterator[Callable[[Any], None] | None]:
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(title, total=1.0)
 
-    def report(progress: Any) -> None:
+    def report(progress: Any, title: str = title) -> None:
         if progress.seconds > _WORTH_A_BAR and not bar.live.is_started:
             bar.start()
-        bar.update(task, completed=progress.share)
+        bar.update(task, completed=progress.share, description=title)
 
     try:
         yield report

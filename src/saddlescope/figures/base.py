@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ class AbstractFigure(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def quick(cls) -> Self:
+    def quick(cls) -> AbstractFigure:
         """The figure in a reduced setting, made in a few seconds."""
 
     @abc.abstractmethod
@@ -49,15 +49,26 @@ class AbstractFigure(abc.ABC):
     def draw(self, data: xr.Dataset) -> Figure:
         """The picture."""
 
-    def films(self, data: xr.Dataset, folder: Path, watch: Watch) -> tuple[Path, ...]:
-        """Films that belong to the figure, written to the folder."""
-        return ()
+    film: ClassVar[str] = ""
+    """The file name of the film that belongs to the figure, if there is one."""
+
+    def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
+        """Write the film that belongs to the figure."""
+        raise NotImplementedError(f"{self.id} has no film")
 
     def setting(self) -> dict[str, Any]:
         """The fields by name, as plain values."""
         return {name: _plain(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
 
-    def with_texts(self, texts: Mapping[str, str]) -> Self:
+    @classmethod
+    def from_setting(cls, setting: Mapping[str, Any]) -> AbstractFigure | None:
+        """The figure that has this setting; None where no such figure can be."""
+        names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        if set(setting) != names:
+            return None
+        return cls(**{name: _frozen(value) for name, value in setting.items()})
+
+    def with_texts(self, texts: Mapping[str, str]) -> AbstractFigure:
         """The figure with other values of some fields, given as text."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         for name, text in texts.items():
@@ -89,3 +100,7 @@ def _parse(name: str, text: str, like: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value

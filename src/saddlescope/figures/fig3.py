@@ -61,6 +61,7 @@ class Figure3(AbstractFigure):
         "carried to the end here."
     )
     seconds = 5.0
+    film = "staircase.gif"
 
     @classmethod
     def quick(cls) -> Figure3:
@@ -142,8 +143,8 @@ class Figure3(AbstractFigure):
         _draw_keys(drawing, axes[1], one)
         return drawing
 
-    def films(self, data: xr.Dataset, folder: Path, watch: Watch) -> tuple[Path, ...]:
-        return (self._run(watch).animate(folder / "staircase.gif", seed=_most_complete(data)),)
+    def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
+        self._run(watch).animate(path, seed=_most_complete(data))
 
     def _run(self, watch: Watch) -> Trajectory:
         return watch.train(

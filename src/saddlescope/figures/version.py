@@ -1,0 +1,43 @@
+"""What a figure's numbers depend on besides its setting: the code that computes them."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import saddlescope
+from saddlescope.figures.base import AbstractFigure
+
+_HOME = Path(saddlescope.__file__).parent
+_COMPUTING = ("attention", "dynamics", "measure", "task", "theory", "transformer")
+_LIBRARIES = ("diffrax", "equinox", "jax", "jaxlib", "matplotlib", "numpy", "optax", "scipy")
+
+
+@cache
+def code_version(figure: type[AbstractFigure]) -> str:
+    """A digest of the modules that compute and draw a figure, and of the libraries under them."""
+    files = [path for name in _COMPUTING for path in (_HOME / name).rglob("*.py")]
+    files += [*_HOME.glob("*.py"), *_modules_of(figure)]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.read_bytes() + b"\0")
+    for name in _LIBRARIES:
+        digest.update(f"{name}=={version(name)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _modules_of(figure: type[AbstractFigure]) -> list[Path]:
+    """The figure's own module and those of its family that it uses, directly or not."""
+    found: set[str] = set()
+    waiting = [figure.__module__]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sys.modules:
+            continue
+        found.add(name)
+        used = {getattr(value, "__module__", None) for value in vars(sys.modules[name]).values()}
+        waiting += [other for other in map(str, used) if other.startswith("saddlescope.figures.")]
+    return [Path(str(sys.modules[name].__file__)) for name in found]
