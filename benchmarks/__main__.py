@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks.table import Findings, show
 
 # In this order: what the rest of the machine does to a fresh process is least at the beginning.
-SUBJECTS = ("startup", "figure3", "step", "flow", "models", "scaling")
+SUBJECTS = ("startup", "figure3", "reproduction", "step", "flow", "models", "scaling")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,54 @@
+"""`saddlescope reproduce` on Z Figs. 3 and 4, against a plain PyTorch loop that trains the same."""
+
+from __future__ import annotations
+
+import tempfile
+
+import torch
+
+import saddlescope as ss
+from benchmarks.figure3 import PROMPTS, STEPS, PlainLoop
+from benchmarks.settings import SEEDS, initial_weights, power_law_task, staircase_task
+from benchmarks.table import Findings, Row
+from benchmarks.timing import Timing, clock, fresh_process
+
+_COMMAND = """
+from saddlescope.cli import main
+main(["reproduce", "{figure}", "--no-film", "--out", {folder!r}])
+"""
+
+
+def measure(quick: bool) -> Findings:
+    """The whole command in a new process with nothing compiled; the loop is extrapolated."""
+    figures = {
+        "fig3": (staircase_task(), [ss.SeparateAttention(heads=5, rank=1)]),
+        "fig4": (
+            power_law_task(8),
+            [ss.SeparateAttention(heads=9, rank=rank) for rank in (1, 2, 4, 8)],
+        ),
+    }
+    rows = []
+    for name, (task, models) in figures.items():
+        baseline = sum(_seconds_a_run(task, model, quick) for model in models) * SEEDS
+        with tempfile.TemporaryDirectory() as folder:
+            ours, _ = fresh_process(_COMMAND.format(figure=name, folder=folder), times=1)
+        rows.append(
+            Row(
+                what=f"saddlescope reproduce {name}",
+                ours=ours.best,
+                baseline=baseline,
+                against="PyTorch, full attention",
+                ratio_above=1000,
+                note=f"the baseline is {STEPS:,} steps of {SEEDS} seeds of {len(models)} models, by "
+                f"its best steps ({torch.get_num_threads()} threads, float32, {PROMPTS} prompts); "
+                "ours trains to the end, predicts, judges, draws and starts from nothing",
+            )
+        )
+    return Findings("The papers' figures, from the command to the page", rows=tuple(rows))
+
+
+def _seconds_a_run(task: ss.InContextRegression, model: ss.SeparateAttention, quick: bool) -> float:
+    prompts = task.sample(PROMPTS)
+    loop = PlainLoop(prompts, initial_weights(model, prompts, 1)[0])
+    loop.step()
+    return Timing(tuple(clock(loop.step) for _ in range(2 if quick else 10))).best * STEPS
