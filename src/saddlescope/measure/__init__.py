@@ -5,6 +5,7 @@ are in float64 or float32; lower precision is raised to float32.
 """
 
 from saddlescope.measure.circuits import Circuits, circuits
+from saddlescope.measure.curvature import Curvature, autocorrelation_curvature, norm_curvature
 from saddlescope.measure.factored import FactoredMatrix
 from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
 from saddlescope.measure.spectra import (
@@ -24,16 +25,19 @@ from saddlescope.measure.subspace import (
 
 __all__ = [
     "Circuits",
+    "Curvature",
     "Drop",
     "FactoredMatrix",
     "Plateau",
     "Stages",
     "SubspaceDistance",
+    "autocorrelation_curvature",
     "circuits",
     "copying_scores",
     "effective_rank",
     "in_context_score",
     "marginalised_effective_rank",
+    "norm_curvature",
     "participation_ratio",
     "prefix_matching",
     "principal_angles",
