@@ -4,8 +4,11 @@ import json
 from itertools import pairwise
 
 import hypothesis.strategies as st
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
+import xarray as xr
 from hypothesis import given
 
 from saddlescope.errors import InvalidInput
@@ -347,6 +350,30 @@ def test_to_dict_holds_every_field_and_the_height():
     }
 
 
+def test_stages_print_as_a_table_in_order_of_time():
+    plateaus = Plateau(0.0, 10.0, 1.0, 0.01), Plateau(14.0, 50.0, 0.25, 0.02)
+    drop = Drop(10.0, 14.0, 12.5, 1.0, 0.25, 0.022)
+    assert repr(Stages(plateaus, (drop,), noise=0.1, smoothing=0.02)).splitlines() == [
+        "Stages: 1 drop, noise 0.1",
+        "         start  end  level      ±  mid-drop",
+        "plateau      0   10      1   0.01",
+        "drop        10   14  -0.75  0.022      12.5",
+        "plateau     14   50   0.25   0.02",
+    ]
+    assert repr(stages([2, 2, 2])).startswith("Stages: no drops")
+
+
+def test_curves_of_any_kind_have_the_same_stages():
+    curve = np.repeat([1.0, 0.5, 0.25], 20).astype(np.float32)
+    time = np.arange(60.0)
+    expected = stages(curve, time)
+    assert len(expected.drops) == 2
+    assert stages(torch.tensor(curve, requires_grad=True), torch.tensor(time)) == expected
+    assert stages(torch.tensor(curve).bfloat16()) == expected  # its three values are exact
+    assert stages(jnp.asarray(curve)) == expected
+    assert stages(xr.DataArray(curve, dims="time"), time.tolist()) == expected
+
+
 def test_the_input_is_left_as_it_was():
     curve = np.array([1.0, 1.0, 9.0, 1.0, 0.5, 0.0, 0.0, 0.0])
     kept = curve.copy()
@@ -371,6 +398,9 @@ def test_the_input_is_left_as_it_was():
         ({"curve": [1, 0, 0], "smoothing": 0.0}, "smoothing"),
         ({"curve": [1, 0, 0], "smoothing": 0.6}, "smoothing"),
         ({"curve": [1, 0, 0], "smoothing": np.nan}, "smoothing"),
+        ({"curve": [1, 0, 0], "smoothing": "0.1"}, "smoothing"),
+        ({"curve": torch.tensor([1.0, np.nan, 0.0])}, "curve"),
+        ({"curve": torch.ones((3, 3))}, "curve.shape"),
     ],
 )
 def test_bad_input_names_its_field(arguments, field):

@@ -1,5 +1,49 @@
-"""What did happen: measures of any training run, from its arrays alone."""
+"""What did happen: measures of any training run, from its arrays alone.
 
+NumPy arrays give NumPy arrays, torch tensors give tensors on their device. Computation and results
+are in float64 or float32; lower precision is raised to float32.
+"""
+
+from saddlescope.measure.circuits import Circuits, circuits
+from saddlescope.measure.curvature import Curvature, autocorrelation_curvature, norm_curvature
+from saddlescope.measure.factored import FactoredMatrix
+from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
+from saddlescope.measure.spectra import (
+    effective_rank,
+    marginalised_effective_rank,
+    participation_ratio,
+    singular_values,
+    stable_rank,
+)
 from saddlescope.measure.stages import Drop, Plateau, Stages, stages
+from saddlescope.measure.subspace import (
+    SubspaceDistance,
+    principal_angles,
+    subspace_distance,
+    subspace_drift,
+)
 
-__all__ = ["Drop", "Plateau", "Stages", "stages"]
+__all__ = [
+    "Circuits",
+    "Curvature",
+    "Drop",
+    "FactoredMatrix",
+    "Plateau",
+    "Stages",
+    "SubspaceDistance",
+    "autocorrelation_curvature",
+    "circuits",
+    "copying_scores",
+    "effective_rank",
+    "in_context_score",
+    "marginalised_effective_rank",
+    "norm_curvature",
+    "participation_ratio",
+    "prefix_matching",
+    "principal_angles",
+    "singular_values",
+    "stable_rank",
+    "stages",
+    "subspace_distance",
+    "subspace_drift",
+]

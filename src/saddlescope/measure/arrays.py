@@ -1,0 +1,98 @@
+"""NumPy arrays and torch tensors under one interface.
+
+`numpy.linalg` and `torch.linalg` have the same names. Whatever is no tensor (JAX arrays, xarray,
+lists) is read as a NumPy array. torch is never imported: where a tensor is given, it is loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from saddlescope.errors import InvalidInput
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def namespace(array: object) -> Any:
+    """The module that computes with this array: `torch` or `numpy`."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def real_arrays(axes: int | None = None, /, **given: object) -> list[Any]:
+    """The arrays given by name, of one kind, on one device, in float32 or float64.
+
+    All become tensors where one is, on its device. Lower precision is raised to float32, since
+    neither library decomposes matrices in it. `axes` is the smallest number of axes allowed.
+    """
+    tensor = next((value for value in given.values() if is_tensor(value)), None)
+    found = {name: _floating(name, value, tensor) for name, value in given.items()}
+    for name, array in found.items():
+        shape = tuple(array.shape)
+        if axes is not None and array.ndim < axes:
+            raise InvalidInput(f"{name}.shape", shape, f"must have {axes} axes or more")
+        if 0 in shape:
+            raise InvalidInput(f"{name}.shape", shape, "must not be empty")
+        if not bool(namespace(array).isfinite(array).all()):
+            raise InvalidInput(name, given[name], "must hold finite numbers only")
+    wide = any(array.dtype.itemsize == 8 for array in found.values())
+    return [_as_type(array, "float64" if wide else "float32") for array in found.values()]
+
+
+def _as_type(array: Any, dtype: str) -> Any:
+    chosen = getattr(namespace(array), dtype)
+    return array.to(chosen) if is_tensor(array) else array.astype(chosen, copy=False)
+
+
+def _floating(name: str, value: Any, like: Any) -> Any:
+    if is_tensor(value):
+        if value.is_complex():
+            raise InvalidInput(name, value, "must hold real numbers")
+        wide = value.is_floating_point() and value.element_size() == 8
+        return _as_type(value.detach(), "float64" if wide else "float32")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "cO":
+            raise InvalidInput(name, value, "must hold real numbers")
+        # The small floats of JAX are of kind "V", and they are narrow too.
+        narrow = array.dtype.kind in "fV" and array.dtype.itemsize <= 4
+        array = array.astype(np.float32 if narrow else np.float64, copy=False)
+    except (TypeError, ValueError) as wrong:
+        if isinstance(wrong, InvalidInput):
+            raise
+        raise InvalidInput(name, value, "must be an array of numbers") from None
+    return array if like is None else on_device_of(like, array)
+
+
+def on_device_of(like: Any, array: Any) -> Any:
+    """A NumPy array as an array of another's kind, on its device."""
+    # A copy, since torch warns of arrays that may not be written to.
+    return namespace(like).asarray(array.copy(), device=like.device)
+
+
+def amplitude(array: Any) -> Any:
+    """The largest absolute value of each matrix, 1 where it is zero: dividing by it is safe."""
+    xp = namespace(array)
+    largest = xp.amax(xp.abs(array), axis=(-2, -1), keepdims=True)
+    return xp.where(largest > 0, largest, 1.0)
+
+
+def frobenius(array: Any) -> Any:
+    """The Frobenius norm of each matrix, which overflows only where the norm itself does."""
+    xp, scale = namespace(array), amplitude(array)
+    return xp.sqrt(xp.sum((array / scale) ** 2, axis=(-2, -1))) * scale[..., 0, 0]
+
+
+def above_rounding(values: Any, shape: tuple[int, ...]) -> Any:
+    r"""Which singular values of matrices of a shape [..., m, n] are told from zero.
+
+    Those above $\max(m, n)\,\varepsilon\,\sigma_1$, as in `numpy.linalg.matrix_rank`.
+    """
+    epsilon = float(namespace(values).finfo(values.dtype).eps)
+    return values > max(shape[-2:]) * epsilon * values[..., :1]

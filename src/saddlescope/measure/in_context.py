@@ -1,0 +1,136 @@
+"""Scores of in-context learning in language models and of the heads that bring it about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddlescope.errors import InvalidInput
+from saddlescope.measure.arrays import is_tensor, namespace, on_device_of, real_arrays
+from saddlescope.measure.circuits import Circuits
+
+_EARLY, _LATE, _CONTEXT = 50, 500, 512  # Olsson et al.: these tokens of contexts of this length
+
+
+def in_context_score(token_losses: Any, *, early: Any = None, late: Any = None) -> Any:
+    """Loss late in the context minus loss early in it (THEORY section 7; Olsson et al. 2022).
+
+    `token_losses[..., position]` gives an array [...]; average over sequences beforehand or
+    afterwards. The score is negative where the model makes use of its context. `early` and `late`
+    are each a position, counted from 0, or a slice of positions to average over. By default they
+    are the 50th and the 500th token (positions 49 and 499) of contexts of 500 and more, and those
+    nearest to 50/512 and 500/512 of a shorter context.
+
+    >>> losses = np.linspace(4, 2, 512)
+    >>> in_context_score(losses).round(3).item()
+    -1.761
+    >>> in_context_score(losses, early=slice(0, 256), late=slice(256, None)).round(3).item()
+    -1.002
+    """
+    (losses,) = real_arrays(1, token_losses=token_losses)
+    length = losses.shape[-1]
+    if length < 2:
+        raise InvalidInput(
+            "token_losses.shape", tuple(losses.shape), "must have 2 positions or more"
+        )
+    scale = 1.0 if length >= _LATE else length / _CONTEXT
+    early = max(round(_EARLY * scale), 1) - 1 if early is None else early
+    late = max(round(_LATE * scale), 2) - 1 if late is None else late
+    return _mean_at("late", losses, late) - _mean_at("early", losses, early)
+
+
+def _mean_at(name: str, losses: Any, where: Any) -> Any:
+    length = losses.shape[-1]
+    if isinstance(where, slice):
+        positions = range(length)[where]
+    elif isinstance(where, int | np.integer) and not isinstance(where, bool):
+        positions = range(length)[slice(where, where + 1 or None)]
+    else:
+        raise InvalidInput(name, where, "must be a position or a slice of positions")
+    if not positions:
+        raise InvalidInput(name, where, f"must hold some of the {length} positions")
+    return namespace(losses).mean(losses[..., list(positions)], axis=-1)
+
+
+def prefix_matching(patterns: Any, tokens: Any) -> Any:
+    """How much each head attends to what followed the same token before (Olsson et al. 2022).
+
+    `patterns[..., head, query, key]` are attention weights, `tokens[..., position]` the sequences
+    they were computed on, usually random tokens that are repeated at random distances. From every
+    query whose token occurred before, the attention to the tokens right after those occurrences
+    (summed, where there were several); its mean over all such queries of all sequences, [head]. An
+    induction head has a score near 1. Axes of `patterns` in front of those of `tokens` (layers,
+    checkpoints) are kept.
+
+    >>> pattern = np.array([[[1., 0, 0], [.5, .5, 0], [.1, .8, .1]]])  # one head
+    >>> prefix_matching(pattern, [7, 3, 7]).tolist()  # the last query, the key after the first 7
+    [0.8]
+    """
+    (weights,) = real_arrays(3, patterns=patterns)
+    sequences = _tokens(tokens, weights)
+    length, batch = sequences.shape[-1], tuple(sequences.shape[:-1])
+    shape = tuple(weights.shape)
+    if shape[-2:] != (length, length) or shape[:-3][len(shape) - 3 - len(batch) :] != batch:
+        wanted = ", ".join(str(size) for size in (*batch, "head", length, length))
+        raise InvalidInput("patterns.shape", shape, f"must be [..., {wanted}], as tokens are")
+    xp = namespace(weights)
+    # A key matches where the token before it is the query's; it may be the query itself.
+    follows = sequences[..., :, None] == sequences[..., None, :-1]
+    follows = follows & on_device_of(weights, np.tri(length, length - 1, -1, bool))
+    queries = follows.any(-1).sum()
+    if not int(queries):
+        raise InvalidInput("tokens", tokens, "must repeat some token within a sequence")
+    matched = xp.where(follows[..., None, :, :], weights[..., 1:], 0.0)
+    over = (*range(-3 - len(batch), -3), -2, -1)
+    return xp.sum(matched, axis=over) / queries
+
+
+def _tokens(tokens: Any, like: Any) -> Any:
+    if is_tensor(tokens):
+        found = tokens.to(like.device) if is_tensor(like) else tokens.detach().cpu().numpy()
+    else:
+        found = np.asarray(tokens)
+        if found.dtype.kind in "iu" and is_tensor(like):
+            found = on_device_of(like, found.astype(np.int64))
+    whole = "int" in str(found.dtype)
+    if not whole or found.ndim < 1:
+        raise InvalidInput("tokens", tokens, "must be whole numbers [..., position]")
+    if found.shape[-1] < 2 or 0 in found.shape:
+        raise InvalidInput("tokens.shape", tuple(found.shape), "must have 2 positions or more")
+    return found
+
+
+def copying_scores(circuits: Any, W_E: Any, W_U: Any) -> Any:
+    r"""Whether each head raises the logits of the tokens it attends to (Elhage et al. 2021).
+
+    $\sum_i\lambda_i/\sum_i|\lambda_i|$ over the eigenvalues of $W_U\,OV\,W_E$ [vocabulary,
+    vocabulary]: 1 for a head that copies, -1 for one that suppresses what it reads, near 0 for a
+    head that does neither; 0 where OV is zero. The eigenvalues that are not zero are those of the
+    matrix $W_V W_E W_U W_O$ [d_head, d_head], and no larger one is decomposed.
+
+    `W_E[d_model, vocabulary]` and `W_U[vocabulary, d_model]` act on column vectors as in the
+    formula (the embedding of most libraries is the transposed of `W_E`). Normalisation layers are
+    left out: fold their gains into the weights beforehand. The result is [..., head].
+
+    >>> from saddlescope.measure import circuits
+    >>> eye = np.eye(4)
+    >>> values = np.stack([eye[:2], -eye[:2]])  # one head copies, the other suppresses
+    >>> copying_scores(circuits(values, values, values, np.stack([eye[:, :2]] * 2)), eye, eye)
+    array([ 1., -1.])
+    """
+    if not isinstance(circuits, Circuits):
+        raise InvalidInput("circuits", circuits, "must be what saddlescope.measure.circuits gives")
+    output, value, embedding, unembedding = real_arrays(
+        2, left=circuits.ov.left, right=circuits.ov.right, W_E=W_E, W_U=W_U
+    )
+    read, written = value.shape[-1], output.shape[-2]
+    if embedding.ndim != 2 or embedding.shape[0] != read:
+        raise InvalidInput("W_E.shape", tuple(embedding.shape), f"must be ({read}, vocabulary)")
+    if unembedding.ndim != 2 or tuple(unembedding.shape) != (embedding.shape[1], written):
+        allowed = f"must be {(int(embedding.shape[1]), int(written))}"
+        raise InvalidInput("W_U.shape", tuple(unembedding.shape), allowed)
+    xp = namespace(value)
+    eigenvalues = xp.linalg.eigvals(value @ (embedding @ unembedding) @ output)
+    sizes = xp.sum(xp.abs(eigenvalues), axis=-1)
+    return xp.sum(xp.real(eigenvalues), axis=-1) / xp.where(sizes > 0, sizes, 1.0)
