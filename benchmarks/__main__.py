@@ -19,7 +19,17 @@ from rich.console import Console
 from benchmarks.table import Findings, show
 
 # In this order: what the rest of the machine does to a fresh process is least at the beginning.
-SUBJECTS = ("startup", "figure3", "reproduction", "step", "flow", "models", "scaling")
+SUBJECTS = (
+    "startup",
+    "figure3",
+    "reproduction",
+    "step",
+    "flow",
+    "models",
+    "circuits",
+    "stages",
+    "scaling",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -81,6 +91,7 @@ def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], qu
                 "seconds": seconds[name],
                 "rows": [row.to_dict() for row in findings.rows],
                 "scalings": [scaling.to_dict() for scaling in findings.scalings],
+                "scores": [score.to_dict() for score in findings.scores],
             }
             for name, findings in found.items()
         },

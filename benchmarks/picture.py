@@ -17,6 +17,7 @@ _NAMES = {
     "R": "heads H, rank R",
     "seeds": "seeds",
     "P": "prompts P",
+    "points": "points of a curve",
 }
 
 

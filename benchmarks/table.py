@@ -91,12 +91,30 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class Score:
+    """How well drops are found in noise."""
+
+    noise: str
+    ratio: float
+    """The smallest drop over the standard deviation of the noise."""
+    precision: float
+    """The share of what was found that is there."""
+    recall: float
+    """The share of what is there that was found."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The score as plain values, for JSON."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
 class Findings:
     """All that one benchmark found."""
 
     title: str
     rows: tuple[Row, ...] = ()
     scalings: tuple[Scaling, ...] = ()
+    scores: tuple[Score, ...] = ()
 
 
 def duration(seconds: float | None) -> str:
@@ -117,6 +135,8 @@ def show(console: Console, findings: Findings) -> None:
         console.print(_comparisons(findings))
     if findings.scalings:
         console.print(_exponents(findings))
+    if findings.scores:
+        console.print(_scores(findings))
     for row in findings.rows:
         if row.note:
             console.print(f"  [dim]{row.what}: {row.note}[/dim]")
@@ -158,6 +178,16 @@ def _exponents(findings: Findings) -> Table:
             f"{scaling.expected:g}",
             scaling.why,
         )
+    return table
+
+
+def _scores(findings: Findings) -> Table:
+    table = Table(title=findings.title, title_justify="left", title_style="bold")
+    for name in ("noise", "signal to noise", "precision", "recall"):
+        table.add_column(name, justify="left" if name == "noise" else "right")
+    for score in findings.scores:
+        shares = f"{score.precision:.3f}", f"{score.recall:.3f}"
+        table.add_row(score.noise, f"{score.ratio:g}", *shares)
     return table
 
 
