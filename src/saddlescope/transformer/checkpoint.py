@@ -102,18 +102,19 @@ class Folder:
         about = {"digest": self.digest, "records": str(len(records))}
         write_arrays(self.path / STATE, state, about)
 
-    def remove(self) -> None:
-        """Remove what was written, the state first; other files stay."""
-        (self.path / STATE).unlink(missing_ok=True)
-        for file in self.path.glob("record_*.safetensors"):
-            file.unlink()
-        for file in self.path.glob("*.safetensors.part"):
-            file.unlink()
-        if self.path.is_dir() and not any(self.path.iterdir()):
-            self.path.rmdir()
-
     def _record(self, place: int) -> Path:
         return self.path / _RECORD.format(place)
+
+
+def remove_checkpoint(path: str | Path) -> None:
+    """Remove what a `Folder` wrote, the state first; other files stay."""
+    folder = Path(path)
+    (folder / STATE).unlink(missing_ok=True)
+    for pattern in ("record_*.safetensors", "*.safetensors.part"):
+        for file in folder.glob(pattern):
+            file.unlink()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _safetensors() -> Any:

@@ -29,6 +29,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "ov_marginal_rank": _HEADS,
     "ov_distance": _HEADS,
     "copying": _HEADS,
+    "embedding_distance": (),
 }
 
 
@@ -40,15 +41,19 @@ def kept_names(shape: DecoderShape) -> tuple[str, ...]:
 def measure_course(shape: DecoderShape, records: Sequence[Weights]) -> dict[str, AnyArray]:
     """All measures of `AXES`, each [seed, step, …]; NaN where weights are not finite.
 
-    `records` hold the kept weights of all seeds, [seed, …], at every step; the distances are to the
-    last of them. One step at a time, so that no more than two are held in double precision.
+    `records` hold the kept weights of all seeds, [seed, …], at every step; distances are to the
+    last of them. `embedding_distance` is that of the d_head leading directions of W_E. One step is
+    measured at a time, so that no more than two are held in double precision.
     """
-    final = _circuits(shape, _sound(records[-1]))
-    steps = [_measure(shape, record, final) for record in records]
+    last = _sound(records[-1])
+    final, embedding = _circuits(shape, last), _leading(shape, last["W_E"])
+    steps = [_measure(shape, record, final, embedding) for record in records]
     return {name: np.stack([step[name] for step in steps], axis=1) for name in AXES}
 
 
-def _measure(shape: DecoderShape, record: Weights, final: Any) -> dict[str, AnyArray]:
+def _measure(
+    shape: DecoderShape, record: Weights, final: Any, embedding: AnyArray
+) -> dict[str, AnyArray]:
     finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
     weights = _sound(record)
     now = _circuits(shape, weights)
@@ -60,14 +65,25 @@ def _measure(shape: DecoderShape, record: Weights, final: Any) -> dict[str, AnyA
         "ov_marginal_rank": marginalised_effective_rank(now.ov, leading=1),
         "ov_distance": subspace_distance(now.ov, final.ov).value,
         "copying": _copying(shape, weights),
+        "embedding_distance": subspace_distance(_leading(shape, weights["W_E"]), embedding).value,
     }
-    return {
-        name: np.where(finite[:, None, None], value, np.nan) for name, value in measured.items()
-    }
+    masks = {name: finite.reshape(-1, *[1] * len(axes)) for name, axes in AXES.items()}
+    return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
 
 
 def _circuits(shape: DecoderShape, weights: Weights) -> Any:
     return circuits(*(weights[name] for name in FACTORS), rotary=shape.positions == "rotary")
+
+
+def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
+    """The d_head leading directions of the embedding, as long as their singular values.
+
+    As many as a head reads; the whole embedding spans nearly everything, and its distance to
+    another would say nothing.
+    """
+    kept = min(shape.d_head, *embedding.shape[-2:])
+    _, sizes, directions = np.linalg.svd(embedding, full_matrices=False)
+    return sizes[..., :kept, None] * directions[..., :kept, :]
 
 
 def _copying(shape: DecoderShape, weights: Weights) -> AnyArray:

@@ -107,7 +107,11 @@ def windows(length: int) -> dict[str, slice]:
 
 
 class ArithmeticEvaluation(AbstractEvaluation):
-    """Loss and accuracy on the pairs that are trained on and on those that are not."""
+    """Loss and accuracy on the pairs that are trained on and on those that are not.
+
+    `embedding_power` is the share of each frequency k = 1 … (p − 1)/2 in the power of the numbers'
+    embeddings, |Σ_a W_E[a] exp(−2πi ak/p)|² summed over d_model, their mean left out.
+    """
 
     train: Int[Array, "train 4"]
     test: Int[Array, "test 4"]
@@ -125,12 +129,16 @@ class ArithmeticEvaluation(AbstractEvaluation):
             answers[f"{name}_loss"] = cross_entropy(logits, results).mean()
             right = logits.argmax(-1).astype(results.dtype) == results
             answers[f"{name}_accuracy"] = right.mean()
-        return answers
+        embedding = decoder.weights["W_E"][: decoder.shape.outputs]
+        waves = jnp.fft.rfft(embedding, axis=0)[1:]
+        power = (waves.real**2 + waves.imag**2).sum(1)
+        return {**answers, "embedding_power": power / power.sum()}
 
     def finish(self, computed: Answers) -> Answers:
         """The answers by name."""
         return computed
 
     def axes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every answer: none."""
-        return {f"{name}_{what}": () for name in ("train", "test") for what in ("loss", "accuracy")}
+        """The axes of every answer."""
+        names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
+        return {**dict.fromkeys(names, ()), "embedding_power": ("frequency",)}

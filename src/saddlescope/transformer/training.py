@@ -295,8 +295,7 @@ class _Training:
             attrs={"setting": json.dumps(self.describe())},
         )
         if points:
-            finite = np.isfinite(dataset["norm"]).all("weight").isel(step=-1)
-            dataset["diverged"] = ~finite
+            dataset["diverged"] = ("seed", ~np.isfinite(recorded.answers[-1]["norm"]).all(-1))
         return dataset
 
 

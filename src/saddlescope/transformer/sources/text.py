@@ -119,8 +119,8 @@ def read(path: Any, most_bytes: int, endings: tuple[str, ...]) -> bytes:
     """Up to so many bytes of a file or of the files in a folder, None for the standard library."""
     root = Path(sysconfig.get_path("stdlib") if path is None else path)
     if root.is_file():
-        with root.open("rb") as file:
-            return file.read(most_bytes)
+        with root.open("rb") as opened:
+            return opened.read(most_bytes)
     if not root.is_dir():
         raise InvalidInput("path", str(path), "must be a file or a folder that can be read")
     found = [
