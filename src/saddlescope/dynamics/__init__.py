@@ -3,11 +3,11 @@
 from saddlescope.dynamics.descent import GradientDescent, Optimiser, StochasticGradientDescent
 from saddlescope.dynamics.evaluate import evaluate
 from saddlescope.dynamics.flow import GradientFlow
-from saddlescope.dynamics.job import Progress
 from saddlescope.dynamics.method import AbstractMethod
 from saddlescope.dynamics.record import Record
 from saddlescope.dynamics.risk import AbstractRisk
 from saddlescope.dynamics.train import resume, run, solver_error, train
+from saddlescope.progress import Progress
 
 __all__ = [
     "AbstractMethod",

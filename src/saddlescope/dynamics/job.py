@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,15 @@ from saddlescope.dynamics.checkpoint import write_checkpoint
 from saddlescope.dynamics.ensemble import group_size
 from saddlescope.dynamics.evaluate import evaluate_path
 from saddlescope.dynamics.flow import GradientFlow
-from saddlescope.dynamics.interruption import StopRequest
 from saddlescope.dynamics.layout import Layout
 from saddlescope.dynamics.memory import check_memory
 from saddlescope.dynamics.method import Problem
 from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, has_exact_loss, make_risk
 from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.interruption import StopRequest
 from saddlescope.precision import to_numpy
+from saddlescope.progress import Progress, Report
 from saddlescope.setting import Setting
 from saddlescope.task.base import AbstractTask
 from saddlescope.trajectory import Outcome, Trajectory, assemble
@@ -39,22 +39,6 @@ _FIRST_SEGMENT = 500
 _CHECKPOINT_SECONDS = 5.0
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come, told at every segment border."""
-
-    share: float
-    seconds: float
-
-    @property
-    def seconds_left(self) -> float | None:
-        """An estimate from the pace so far, None while there is none."""
-        return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
-
-
-Report = Callable[[Progress], Any]
 
 
 class Job:

@@ -14,10 +14,11 @@ from saddlescope.attention.starts import AbstractStart, GivenStart, PaperStart, 
 from saddlescope.checks import whole_number
 from saddlescope.dynamics.checkpoint import read_checkpoint
 from saddlescope.dynamics.flow import GradientFlow
-from saddlescope.dynamics.job import Job, Report
+from saddlescope.dynamics.job import Job
 from saddlescope.dynamics.method import AbstractMethod
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import InvalidInput
+from saddlescope.progress import Report
 from saddlescope.setting import Setting
 from saddlescope.task.aligned import VectorPrompts
 from saddlescope.task.base import AbstractTask

@@ -1,0 +1,109 @@
+"""What the weights at recorded steps say: ranks, norms, and distances to where they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.measure import (
+    circuits,
+    copying_scores,
+    effective_rank,
+    marginalised_effective_rank,
+    subspace_distance,
+)
+from saddlescope.transformer.decoder import DecoderShape
+
+Weights = dict[str, AnyArray]
+
+FACTORS = ("W_Q", "W_K", "W_V", "W_O")
+_HEADS = ("layer", "head")
+AXES: dict[str, tuple[str, ...]] = {
+    "qk_effective_rank": _HEADS,
+    "qk_marginal_rank": _HEADS,
+    "qk_distance": _HEADS,
+    "ov_effective_rank": _HEADS,
+    "ov_marginal_rank": _HEADS,
+    "ov_distance": _HEADS,
+    "copying": _HEADS,
+    "embedding_distance": (),
+}
+
+
+def kept_names(shape: DecoderShape) -> tuple[str, ...]:
+    """The weights that are kept at every recorded step."""
+    return (*FACTORS, "W_E", *(() if shape.tied else ("W_U",)))
+
+
+def measure_course(shape: DecoderShape, records: Sequence[Weights]) -> dict[str, AnyArray]:
+    """All measures of `AXES`, each [seed, step, …]; NaN where weights are not finite.
+
+    `records` hold the kept weights of all seeds, [seed, …], at every step; distances are to the
+    last of them. `embedding_distance` is that of the d_head leading directions of W_E. One step is
+    measured at a time, so that no more than two are held in double precision.
+    """
+    last = _sound(records[-1])
+    final, embedding = _circuits(shape, last), _leading(shape, last["W_E"])
+    steps = [_measure(shape, record, final, embedding) for record in records]
+    return {name: np.stack([step[name] for step in steps], axis=1) for name in AXES}
+
+
+def _measure(
+    shape: DecoderShape, record: Weights, final: Any, embedding: AnyArray
+) -> dict[str, AnyArray]:
+    finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
+    weights = _sound(record)
+    now = _circuits(shape, weights)
+    measured = {
+        "qk_effective_rank": effective_rank(now.qk),
+        "qk_marginal_rank": marginalised_effective_rank(now.qk, leading=1),
+        "qk_distance": subspace_distance(now.qk, final.qk).value,
+        "ov_effective_rank": effective_rank(now.ov),
+        "ov_marginal_rank": marginalised_effective_rank(now.ov, leading=1),
+        "ov_distance": subspace_distance(now.ov, final.ov).value,
+        "copying": _copying(shape, weights),
+        "embedding_distance": subspace_distance(_leading(shape, weights["W_E"]), embedding).value,
+    }
+    masks = {name: finite.reshape(-1, *[1] * len(axes)) for name, axes in AXES.items()}
+    return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
+
+
+def _circuits(shape: DecoderShape, weights: Weights) -> Any:
+    return circuits(*(weights[name] for name in FACTORS), rotary=shape.positions == "rotary")
+
+
+def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
+    """The d_head leading directions of the embedding, as long as their singular values.
+
+    As many as a head reads; the whole embedding spans nearly everything, and its distance to
+    another would say nothing.
+    """
+    kept = min(shape.d_head, *embedding.shape[-2:])
+    _, sizes, directions = np.linalg.svd(embedding, full_matrices=False)
+    return sizes[..., :kept, None] * directions[..., :kept, :]
+
+
+def _copying(shape: DecoderShape, weights: Weights) -> AnyArray:
+    """The copying score of every head of every seed; unembeddings may leave out some tokens."""
+    scores = []
+    for seed in range(len(weights["W_Q"])):
+        unembedding = weights["W_E" if shape.tied else "W_U"][seed]
+        embedding = weights["W_E"][seed][: shape.outputs].T
+        one = {name: weights[name][seed] for name in FACTORS}
+        scores.append(copying_scores(_circuits(shape, one), embedding, unembedding))
+    return np.stack(scores)
+
+
+def _is_finite(record: Weights, seed: int) -> bool:
+    return all(bool(np.isfinite(array[seed]).all()) for array in record.values())
+
+
+def _sound(record: Weights) -> Weights:
+    """In double precision, what is not finite put to zero."""
+    return {
+        name: np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        for name, array in record.items()
+    }

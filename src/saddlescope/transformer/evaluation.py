@@ -1,0 +1,144 @@
+"""What is asked of a decoder at every recorded step."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from saddlescope.checks import AnyArray
+from saddlescope.measure import in_context_score, prefix_matching
+from saddlescope.transformer.decoder import Decoder, cross_entropy
+from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.modular import ModularArithmetic
+from saddlescope.transformer.sources.repeated import RepeatedTokens
+
+# Sequences on which patterns of attention are looked at, and how long they are at most: the
+# patterns leave the device at every record.
+_PROBES, _LONGEST_PROBE = 16, 128
+
+Answers = dict[str, AnyArray]
+
+
+class AbstractEvaluation(eqx.Module):
+    """Questions whose answers are recorded: computed on the device, finished in NumPy."""
+
+    @abc.abstractmethod
+    def compute(self, decoder: Decoder) -> dict[str, Array]:
+        """Compiled: whatever `finish` needs, for one decoder."""
+
+    @abc.abstractmethod
+    def finish(self, computed: Answers) -> Answers:
+        """The answers by name."""
+
+    @abc.abstractmethod
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of every answer."""
+
+
+class LanguageEvaluation(AbstractEvaluation):
+    """Losses on held-out sequences, and patterns of attention on repeated random tokens.
+
+    - `loss`: the mean loss a token; `token_loss`: the same at every position.
+    - `in_context_score`: loss late in the context minus loss early in it, see `windows`.
+    - `prefix_matching`: of each head.
+    """
+
+    sequences: Int[Array, "size context+1"]
+    probes: Int[Array, "probe T"]
+
+    @staticmethod
+    def of(source: AbstractSource, key: Any, size: int) -> LanguageEvaluation:
+        """Sequences held out by a source, and random tokens from its vocabulary, repeated."""
+        length = min(source.context, _LONGEST_PROBE)
+        repeated = RepeatedTokens(
+            source.vocabulary, length, shortest=max(length // 8, 1), longest=length // 2
+        )
+        # One more token than is read comes with each sequence.
+        probes = repeated.batch(key, _PROBES)[:, :-1]
+        return LanguageEvaluation(source.held_out(key, size), probes)
+
+    def compute(self, decoder: Decoder) -> dict[str, Array]:
+        """Token losses, mean over sequences, and the patterns [layer, probe, head, query, key]."""
+        return {
+            "token_loss": decoder.token_losses(self.sequences).mean(0),
+            "patterns": jnp.moveaxis(decoder.patterns(self.probes), -4, 0),
+        }
+
+    def finish(self, computed: Answers) -> Answers:
+        """The answers by name."""
+        losses, patterns = computed["token_loss"], computed["patterns"]
+        heads = (patterns.shape[0], patterns.shape[2])
+        sound = np.isfinite(losses).all() and np.isfinite(patterns).all()
+        score = in_context_score(losses, **windows(len(losses))) if sound else np.nan
+        matching = prefix_matching(patterns, np.asarray(self.probes)) if sound else np.nan
+        return {
+            "loss": losses.mean(),
+            "token_loss": losses,
+            "in_context_score": np.asarray(score),
+            "prefix_matching": np.broadcast_to(matching, heads),
+        }
+
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of every answer."""
+        return {
+            "loss": (),
+            "token_loss": ("position",),
+            "in_context_score": (),
+            "prefix_matching": ("layer", "head"),
+        }
+
+
+def windows(length: int) -> dict[str, slice]:
+    """What counts as early and as late in a context: its second sixteenth and its last quarter.
+
+    Repeated tokens with periods of an eighth to a half of the context have not begun to repeat in
+    the one and have all done so in the other. Olsson et al. take 50 and 500 of 512 tokens.
+
+    >>> windows(128)
+    {'early': slice(8, 16, None), 'late': slice(96, None, None)}
+    """
+    early = slice(length // 16, max(length // 8, length // 16 + 1))
+    return {"early": early, "late": slice(min(3 * length // 4, length - 1), None)}
+
+
+class ArithmeticEvaluation(AbstractEvaluation):
+    """Loss and accuracy on the pairs that are trained on and on those that are not.
+
+    `embedding_power` is the share of each frequency k = 1 … (p − 1)/2 in the power of the numbers'
+    embeddings, |Σ_a W_E[a] exp(−2πi ak/p)|² summed over d_model, their mean left out.
+    """
+
+    train: Int[Array, "train 4"]
+    test: Int[Array, "test 4"]
+
+    @staticmethod
+    def of(source: ModularArithmetic) -> ArithmeticEvaluation:
+        """The pairs of a source."""
+        return ArithmeticEvaluation(source.train, source.test)
+
+    def compute(self, decoder: Decoder) -> dict[str, Array]:
+        """The answers by name."""
+        answers = {}
+        for name, pairs in (("train", self.train), ("test", self.test)):
+            logits, results = decoder.logits(pairs[:, :-1], start=2)[:, 0], pairs[:, -1]
+            answers[f"{name}_loss"] = cross_entropy(logits, results).mean()
+            right = logits.argmax(-1).astype(results.dtype) == results
+            answers[f"{name}_accuracy"] = right.mean()
+        embedding = decoder.weights["W_E"][: decoder.shape.outputs]
+        waves = jnp.fft.rfft(embedding, axis=0)[1:]
+        power = (waves.real**2 + waves.imag**2).sum(1)
+        return {**answers, "embedding_power": power / power.sum()}
+
+    def finish(self, computed: Answers) -> Answers:
+        """The answers by name."""
+        return computed
+
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of every answer."""
+        names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
+        return {**dict.fromkeys(names, ()), "embedding_power": ("frequency",)}

@@ -1,0 +1,216 @@
+"""Induction: attention-only decoders of several depths, and when each learns in context."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.checks import number, one_of, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.progress import Progress, Report
+from saddlescope.transformer.checkpoint import remove_checkpoint
+from saddlescope.transformer.decoder import DecoderShape
+from saddlescope.transformer.metrics import load_metrics, save_metrics
+from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
+from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
+
+SOURCES = ("repeated", "text", "triggers")
+
+
+@dataclass(frozen=True)
+class InductionExperiment:
+    """Attention-only decoders of each depth in `layers`, trained alike.
+
+    `vocabulary` is that of the source: for text, byte pairs where it exceeds 256, and bytes
+    otherwise; `text` is the file or folder, None for the standard library's sources. `record` is
+    how many steps are measured, or which.
+
+    The defaults take some minutes on two cores. `paper()` is for a GPU, `quick()` for tests.
+
+    >>> InductionExperiment(layers=(2,), seeds=3).shape(2).d_head
+    16
+    """
+
+    layers: Any = (1, 2, 3, 4)
+    seeds: Any = 1
+    source: Any = "repeated"
+    text: Any = None
+    vocabulary: Any = 64
+    context: Any = 128
+    heads: Any = 4
+    d_model: Any = 64
+    positions: Any = "learned"
+    layer_norm: Any = True
+    steps: Any = 1500
+    batch_size: Any = 32
+    learning_rate: Any = 3e-3
+    weight_decay: Any = 0.0
+    betas: Any = (0.9, 0.99)
+    warmup: Any = 50
+    record: Any = 101
+
+    def __post_init__(self) -> None:
+        depths = np.ravel(self.layers).tolist()
+        depths = tuple(sorted({whole_number("layers", depth) for depth in depths}))
+        if not depths:
+            raise InvalidInput("layers", self.layers, "must be one depth or more")
+        object.__setattr__(self, "layers", depths)
+        object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
+        one_of("source", self.source, SOURCES)
+        if self.text is not None:
+            object.__setattr__(self, "text", str(self.text))
+        for field in ("vocabulary", "context", "steps", "batch_size"):
+            object.__setattr__(self, field, whole_number(field, getattr(self, field)))
+        record = recorded_steps(self.steps, self.record)
+        object.__setattr__(self, "record", tuple(record.tolist()))
+        AdamW(self.learning_rate, self.weight_decay, self.betas, self.warmup)
+        object.__setattr__(self, "betas", tuple(self.betas))
+        for depth in depths:
+            self.shape(depth)
+
+    @staticmethod
+    def paper(source: Any = "repeated", **changes: Any) -> InductionExperiment:
+        """For a GPU: a wider model, every depth, three seeds; `source` as well `"text"`."""
+        wide = {"seeds": 3, "source": source, "d_model": 256, "heads": 8, "learning_rate": 1e-3}
+        wide |= {"batch_size": 64, "warmup": 100, "record": 151}
+        by_source = {
+            "repeated": {"vocabulary": 128, "steps": 6000},
+            "text": {"vocabulary": 1024, "steps": 9000},
+            "triggers": {"vocabulary": 128, "steps": 6000},
+        }
+        one_of("source", source, SOURCES)
+        return InductionExperiment(**{**wide, **by_source[source], **changes})
+
+    @staticmethod
+    def quick(**changes: Any) -> InductionExperiment:
+        """For tests: one and two layers on short sequences, in seconds."""
+        small = {"layers": (1, 2), "vocabulary": 16, "context": 32, "heads": 2, "d_model": 32}
+        small |= {"steps": 400, "record": 21, "batch_size": 32, "learning_rate": 5e-3}
+        return InductionExperiment(**{**small, **changes})
+
+    def shape(self, layers: int) -> DecoderShape:
+        """The decoder of one depth."""
+        return DecoderShape(
+            vocabulary=self.vocabulary,
+            context=self.context,
+            layers=layers,
+            heads=self.heads,
+            d_model=self.d_model,
+            positions=self.positions,
+            layer_norm=self.layer_norm,
+        )
+
+    def make_source(self) -> AbstractSource:
+        """What the decoders are trained on."""
+        if self.source == "repeated":
+            eighth, half = max(self.context // 8, 1), self.context // 2
+            return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
+        if self.source == "triggers":
+            return BigramTriggers(self.vocabulary, self.context)
+        if self.vocabulary <= 256:
+            return Text(self.text, context=self.context)
+        return Text(self.text, context=self.context, encoding="bpe", vocabulary=self.vocabulary)
+
+    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
+        """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
+
+        With a `folder`, the metrics of each finished depth are kept there, an unfinished depth
+        survives in a checkpoint, and the same call goes on from them; at the end `metrics.nc` holds
+        all. Layers that a depth does not have are NaN.
+        """
+        home = None if folder is None else Path(folder)
+        if home is not None and (home / "metrics.nc").exists():
+            return load_metrics(home / "metrics.nc", self.setting())
+        source, shares = self.make_source(), _Shares(self.layers, progress)
+        parts = [self._depth(depth, source, home, shares.of(depth)) for depth in self.layers]
+        whole = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
+        whole = whole.assign_attrs(setting=self.setting(), data=json.dumps(source.describe()))
+        if home is not None:
+            save_metrics(whole, home / "metrics.nc")
+            for depth in self.layers:
+                (home / f"layers_{depth}.nc").unlink(missing_ok=True)
+        return whole
+
+    def setting(self) -> str:
+        """What names the experiment, as JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+    def _depth(
+        self, depth: int, source: AbstractSource, home: Path | None, progress: Report | None
+    ) -> xr.Dataset:
+        if home is not None and (home / f"layers_{depth}.nc").exists():
+            return load_metrics(home / f"layers_{depth}.nc", self.setting())
+        found = fit(
+            self.shape(depth),
+            source,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            betas=self.betas,
+            warmup=self.warmup,
+            seeds=self.seeds,
+            record=self.record,
+            progress=progress,
+            checkpoint=None if home is None else home / f"layers_{depth}",
+        ).dataset.assign_attrs(setting=self.setting())
+        if home is not None:
+            save_metrics(found, home / f"layers_{depth}.nc")
+            remove_checkpoint(home / f"layers_{depth}")
+        return found
+
+
+def emergence(dataset: Any, *, way: Any = 0.5, least_prefix_matching: Any = 0.2) -> xr.DataArray:
+    """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
+
+    It is the first recorded step from which on the in-context score stays beyond the share `way` of
+    its path from the first record to its end (the mean of the last tenth of the records); and it
+    counts only where some head ends as an induction head, with a prefix-matching score of
+    `least_prefix_matching` or more. One layer also lowers its loss by the context, since tokens
+    that have occurred are more likely to occur again, but without such a head.
+    """
+    if not isinstance(dataset, xr.Dataset) or "in_context_score" not in dataset:
+        raise InvalidInput("dataset", dataset, "must be what InductionExperiment.run returns")
+    share = number("way", way, above=0)
+    score, matching = dataset["in_context_score"], dataset["prefix_matching"]
+    tenth = max(dataset.sizes["step"] // 10, 1)
+    first, last = score.isel(step=0), score.isel(step=slice(-tenth, None)).mean("step")
+    level = first + share * (last - first)
+    short = score > level
+    # The step after the last record that had not come so far.
+    later = dataset["step"].where(short).max("step")
+    step = dataset["step"].where(dataset["step"] > later.fillna(-1)).min("step")
+    heads = matching.isel(step=slice(-tenth, None)).mean("step").max(("layer", "head"))
+    learned = (last < first) & (heads >= number("least_prefix_matching", least_prefix_matching))
+    return step.where(learned).rename("emergence")
+
+
+class _Shares:
+    """Progress of each depth as that of the whole; the work of a step grows with the depth."""
+
+    def __init__(self, layers: Sequence[int], progress: Report | None) -> None:
+        self._layers, self._progress = tuple(layers), progress
+        self._began = time.monotonic()
+
+    def of(self, depth: int) -> Report | None:
+        """What a depth reports to."""
+        report = self._progress
+        if report is None:
+            return None
+        whole = sum(1 + layers for layers in self._layers)
+        before = sum(1 + layers for layers in self._layers if layers < depth)
+
+        def tell(part: Progress) -> None:
+            share = (before + (1 + depth) * part.share) / whole
+            report(Progress(share, time.monotonic() - self._began))
+
+        return tell

@@ -1,0 +1,17 @@
+"""What decoders are trained on, without downloads."""
+
+from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.bpe import BytePairs
+from saddlescope.transformer.sources.modular import ModularArithmetic
+from saddlescope.transformer.sources.repeated import RepeatedTokens
+from saddlescope.transformer.sources.text import Text
+from saddlescope.transformer.sources.triggers import BigramTriggers
+
+__all__ = [
+    "AbstractSource",
+    "BigramTriggers",
+    "BytePairs",
+    "ModularArithmetic",
+    "RepeatedTokens",
+    "Text",
+]

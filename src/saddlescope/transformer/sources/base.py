@@ -1,0 +1,45 @@
+"""What a decoder is trained on: sequences of tokens, drawn inside compiled code."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Int
+
+
+class AbstractSource(eqx.Module):
+    """A law of token sequences.
+
+    A sequence has `context` tokens that are read and one more that is only predicted. A source is
+    handed to compiled code as it is: what is an array in it may change without compiling anew, and
+    all else is static. `batch` and `held_out` are pure functions of the key.
+    """
+
+    vocabulary: eqx.AbstractVar[int]
+    """How many tokens there are; tokens are the whole numbers below it."""
+    context: eqx.AbstractVar[int]
+    """How many tokens are read."""
+
+    @property
+    def scored_from(self) -> int:
+        """The first place in a sequence whose token is to be predicted."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """How many tokens can be predicted."""
+        return self.vocabulary
+
+    @abc.abstractmethod
+    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+        """Sequences to train on."""
+
+    def held_out(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+        """Sequences that are not trained on: fresh ones, where the source never repeats itself."""
+        return self.batch(key, size)
+
+    @abc.abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What names the source in a result and in a checkpoint, as plain values."""

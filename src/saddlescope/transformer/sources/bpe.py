@@ -1,0 +1,87 @@
+"""Byte-pair encoding of any bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from saddlescope.checks import AnyArray, whole_number
+from saddlescope.errors import InvalidInput
+
+_BYTES = 256
+_MOST_TOKENS = 2**15
+
+
+@dataclass(frozen=True)
+class BytePairs:
+    r"""Tokens made of bytes by merging the most frequent neighbours, one pair after another.
+
+    Tokens below 256 are the bytes; token 256 + i is the pair `merges[i]` of earlier tokens. There
+    is no splitting into words beforehand, so that any bytes can be encoded and come back the same.
+
+    >>> pairs = BytePairs.train(b"banana bandana", vocabulary=259)
+    >>> [pairs.decode([token]) for token in pairs.encode(b"banana")]
+    [b'ban', b'an', b'a']
+    """
+
+    merges: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def train(data: bytes, vocabulary: Any) -> BytePairs:
+        """Merge the most frequent pair (the lowest, of equals) until there are enough tokens.
+
+        It stops early where no pair occurs twice.
+        """
+        size = whole_number("vocabulary", vocabulary, at_least=_BYTES)
+        if size > _MOST_TOKENS:
+            raise InvalidInput("vocabulary", vocabulary, f"must be at most {_MOST_TOKENS}")
+        tokens = np.frombuffer(data, np.uint8).astype(np.int32)
+        merges: list[tuple[int, int]] = []
+        for new in range(_BYTES, size):
+            if len(tokens) < 2:
+                break
+            counts = np.bincount(tokens[:-1] * new + tokens[1:])
+            best = int(counts.argmax())
+            if counts[best] < 2:
+                break
+            pair = divmod(best, new)
+            merges.append(pair)
+            tokens = _merge(tokens, pair, new)
+        return BytePairs(tuple(merges))
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return _BYTES + len(self.merges)
+
+    def encode(self, data: bytes) -> AnyArray:
+        """The tokens of some bytes: every merge in its turn."""
+        tokens = np.frombuffer(data, np.uint8).astype(np.uint16)
+        for place, pair in enumerate(self.merges):
+            tokens = _merge(tokens, pair, _BYTES + place)
+        return tokens.astype(np.int32)
+
+    def decode(self, tokens: Any) -> bytes:
+        """The bytes of some tokens."""
+        spelled = [bytes([byte]) for byte in range(_BYTES)]
+        for first, second in self.merges:
+            spelled.append(spelled[first] + spelled[second])
+        return b"".join(spelled[token] for token in np.asarray(tokens, dtype=np.int64).tolist())
+
+
+def _merge(tokens: AnyArray, pair: tuple[int, int], new: int) -> AnyArray:
+    """Put `new` for every occurrence of a pair, from the left."""
+    first, second = pair
+    starts = np.flatnonzero((tokens[:-1] == first) & (tokens[1:] == second))
+    if first == second and len(starts):
+        # In a run of equal tokens every second start overlaps the one before.
+        begins = np.flatnonzero(np.diff(starts, prepend=-2) != 1)
+        run = np.repeat(begins, np.diff(begins, append=len(starts)))
+        starts = starts[(np.arange(len(starts)) - run) % 2 == 0]
+    if not len(starts):
+        return tokens
+    merged = tokens.copy()
+    merged[starts] = new
+    return np.delete(merged, starts + 1)

@@ -1,0 +1,102 @@
+"""Modular arithmetic: every pair once, a share of them to train on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from saddlescope.checks import AnyArray, number, one_of, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.transformer.sources.base import AbstractSource
+
+OPERATIONS = ("add", "subtract", "multiply", "divide")
+
+
+class ModularArithmetic(AbstractSource):
+    """All pairs (a, b) modulo a prime p as sequences `a b = result`.
+
+    Tokens 0 … p − 1 are the numbers and p is `=`; only the result is predicted. Division leaves out
+    b = 0. A share of the pairs, drawn with `seed` and rounded down, is trained on, all of it at
+    every step; the others are held out.
+
+    >>> pairs = ModularArithmetic(5, share=.5, operation="divide")
+    >>> pairs.batch(None, 0).shape, pairs.held_out(None, 0).shape
+    ((10, 4), (10, 4))
+    >>> bool((pairs.train[:, 3] * pairs.train[:, 1] % 5 == pairs.train[:, 0]).all())
+    True
+    """
+
+    train: Int[Array, "train 4"]
+    test: Int[Array, "test 4"]
+    p: int = eqx.field(static=True)
+    share: float = eqx.field(static=True)
+    operation: str = eqx.field(static=True)
+    seed: int = eqx.field(static=True)
+    vocabulary: int = eqx.field(static=True)
+    context: int = eqx.field(static=True)
+
+    def __init__(
+        self, p: Any = 53, share: Any = 0.5, operation: Any = "add", seed: Any = 0
+    ) -> None:
+        self.p = whole_number("p", p, at_least=3)
+        if any(self.p % divisor == 0 for divisor in range(2, int(self.p**0.5) + 1)):
+            raise InvalidInput("p", p, "must be a prime, at least 3")
+        self.operation = one_of("operation", operation, OPERATIONS)
+        self.seed = whole_number("seed", seed, at_least=0)
+        self.share = number("share", share, above=0)
+        self.vocabulary, self.context = self.p + 1, 3
+        sequences = table(self.p, self.operation)
+        size = int(self.share * len(sequences))
+        if not 0 < size < len(sequences):
+            raise InvalidInput("share", share, "must leave pairs to train on and to test on")
+        order = np.asarray(jax.random.permutation(jax.random.key(self.seed), len(sequences)))
+        self.train, self.test = (
+            jnp.asarray(sequences[places]) for places in (order[:size], order[size:])
+        )
+
+    @property
+    def scored_from(self) -> int:
+        """The place of the result."""
+        return 3
+
+    @property
+    def outputs(self) -> int:
+        """The numbers."""
+        return self.p
+
+    def batch(self, key: Any, size: int) -> Int[Array, "train 4"]:
+        """All pairs that are trained on."""
+        return self.train
+
+    def held_out(self, key: Any, size: int) -> Int[Array, "test 4"]:
+        """All pairs that are not."""
+        return self.test
+
+    def describe(self) -> dict[str, Any]:
+        """What names the source."""
+        return {
+            "source": "modular",
+            "p": self.p,
+            "share": self.share,
+            "operation": self.operation,
+            "source_seed": self.seed,
+        }
+
+
+def table(p: int, operation: str) -> AnyArray:
+    """Every pair and its result as a sequence `a b = result`, [pair, 4]."""
+    low = 1 if operation == "divide" else 0
+    grid = np.meshgrid(np.arange(p), np.arange(low, p), indexing="ij")
+    first, second = (operand.ravel() for operand in grid)
+    if operation == "divide":
+        inverse = np.array([0, *(pow(b, -1, p) for b in range(1, p))])
+        found = first * inverse[second]
+    else:
+        compute = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+        found = compute[operation](first, second)
+    return np.stack([first, second, np.full_like(first, p), found % p], axis=1).astype(np.int32)

@@ -1,0 +1,70 @@
+"""Random tokens, repeated with a random period."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from saddlescope.checks import whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.transformer.sources.base import AbstractSource
+
+
+class RepeatedTokens(AbstractSource):
+    """Uniform random tokens, repeated with a period drawn for every sequence.
+
+    The first period cannot be predicted (ln vocabulary nats a token); all that follows can be
+    copied by an induction head. With a fixed period one layer would copy from a fixed distance, by
+    positions alone; with a random one it cannot know how far back to look.
+
+    >>> tokens = RepeatedTokens(8, context=12, shortest=3, longest=5).batch(jax.random.key(0), 2)
+    >>> tokens.shape
+    (2, 13)
+    """
+
+    vocabulary: int = eqx.field(static=True)
+    context: int = eqx.field(static=True)
+    shortest: int = eqx.field(static=True)
+    longest: int = eqx.field(static=True)
+
+    def __init__(
+        self, vocabulary: Any = 64, context: Any = 128, shortest: Any = 16, longest: Any = 64
+    ) -> None:
+        self.vocabulary = whole_number("vocabulary", vocabulary, at_least=2)
+        self.context = whole_number("context", context, at_least=4)
+        self.shortest = whole_number("shortest", shortest)
+        self.longest = whole_number("longest", longest)
+        if self.shortest > self.longest:
+            raise InvalidInput("shortest", shortest, f"must be at most longest = {longest}")
+        if self.longest > self.context // 2:
+            raise InvalidInput(
+                "longest", longest, f"must be at most half of context = {context}, to repeat once"
+            )
+
+    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+        """Fresh sequences."""
+        return self.batch_with_periods(key, size)[0]
+
+    def batch_with_periods(
+        self, key: Any, size: int
+    ) -> tuple[Int[Array, "size context+1"], Int[Array, " size"]]:
+        """Fresh sequences and the period of each."""
+        for_tokens, for_periods = jax.random.split(key)
+        block = jax.random.randint(for_tokens, (size, self.longest), 0, self.vocabulary)
+        period = jax.random.randint(for_periods, (size,), self.shortest, self.longest + 1)
+        place = jnp.arange(self.context + 1, dtype=period.dtype)[None, :] % period[:, None]
+        return jnp.take_along_axis(block, place, axis=1), period
+
+    def describe(self) -> dict[str, Any]:
+        """What names the source."""
+        return {
+            "source": "repeated",
+            "vocabulary": self.vocabulary,
+            "context": self.context,
+            "shortest": self.shortest,
+            "longest": self.longest,
+        }

@@ -1,0 +1,144 @@
+"""Text from any file or folder, by default the Python standard library's own sources."""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from saddlescope.checks import one_of, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.bpe import BytePairs
+
+ENCODINGS = ("bytes", "bpe")
+
+# Pairs of bytes are counted on no more than this: enough for a thousand merges, in seconds.
+_BYTES_TO_TRAIN_PAIRS = 500_000
+_HELD_OUT_SHARE = 0.1
+# What lies in the library's folder and is not the library, or is tables rather than code.
+_LEFT_OUT = {
+    "__pycache__", "dist-packages", "encodings", "pydoc_data", "site-packages", "test", "tests",
+}  # fmt: skip
+
+
+class Text(AbstractSource):
+    """Passages of a text, as bytes or as pairs of bytes.
+
+    - `path`: a file, or a folder of which all files with one of the `endings` are read, in an order
+      that depends on their names alone; None for the standard library of this Python.
+    - `encoding`: `"bytes"` (256 tokens) or `"bpe"` (`vocabulary` tokens, trained on the text).
+    - `most_bytes`: how much of it is taken.
+
+    The last tenth is held out. A passage starts anywhere.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+    ...     _ = file.write(b"a b c d e " * 100); file.flush()
+    ...     Text(file.name, context=8).batch(jax.random.key(0), 2).shape
+    (2, 9)
+    """
+
+    train: Int[Array, " train"]
+    test: Int[Array, " test"]
+    vocabulary: int = eqx.field(static=True)
+    context: int = eqx.field(static=True)
+    encoding: str = eqx.field(static=True)
+    digest: str = eqx.field(static=True)
+    pairs: BytePairs | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        path: Any = None,
+        *,
+        context: Any = 128,
+        encoding: Any = "bytes",
+        vocabulary: Any = 512,
+        most_bytes: Any = 2_000_000,
+        endings: Any = (".py", ".txt", ".md"),
+    ) -> None:
+        self.context = whole_number("context", context, at_least=4)
+        self.encoding = one_of("encoding", encoding, ENCODINGS)
+        data = read(path, whole_number("most_bytes", most_bytes), tuple(endings))
+        if self.encoding == "bpe":
+            self.pairs = BytePairs.train(data[:_BYTES_TO_TRAIN_PAIRS], vocabulary)
+            tokens, self.vocabulary = self.pairs.encode(data), self.pairs.vocabulary
+        else:
+            tokens, self.vocabulary = np.frombuffer(data, np.uint8), 256
+            self.pairs = None
+        self.digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
+        kept = int(len(tokens) * (1 - _HELD_OUT_SHARE))
+        if len(tokens) - kept <= self.context:
+            raise InvalidInput(
+                "path",
+                path,
+                f"must hold more than {10 * (self.context + 1)} tokens, not {len(tokens)}",
+            )
+        # Small whole numbers, so that megabytes of text stay megabytes on the device.
+        tokens = tokens.astype(np.uint8 if self.vocabulary <= 256 else np.uint16)
+        self.train, self.test = jnp.asarray(tokens[:kept]), jnp.asarray(tokens[kept:])
+
+    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+        """Passages to train on."""
+        return self._passages(self.train, key, size)
+
+    def held_out(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+        """Passages of the last tenth."""
+        return self._passages(self.test, key, size)
+
+    def decode(self, tokens: Any) -> bytes:
+        """The text of some tokens."""
+        if self.pairs is not None:
+            return self.pairs.decode(tokens)
+        return np.asarray(tokens, dtype=np.uint8).tobytes()
+
+    def describe(self) -> dict[str, Any]:
+        """What names the source."""
+        return {
+            "source": "text",
+            "vocabulary": self.vocabulary,
+            "context": self.context,
+            "encoding": self.encoding,
+            "text_digest": self.digest,
+        }
+
+    def _passages(self, tokens: Any, key: Any, size: int) -> Any:
+        starts = jax.random.randint(key, (size,), 0, tokens.shape[0] - self.context)
+        places = starts[:, None] + jnp.arange(self.context + 1, dtype=starts.dtype)[None, :]
+        return tokens[places].astype(jnp.int32)
+
+
+def read(path: Any, most_bytes: int, endings: tuple[str, ...]) -> bytes:
+    """Up to so many bytes of a file or of the files in a folder, None for the standard library."""
+    root = Path(sysconfig.get_path("stdlib") if path is None else path)
+    if root.is_file():
+        with root.open("rb") as opened:
+            return opened.read(most_bytes)
+    if not root.is_dir():
+        raise InvalidInput("path", str(path), "must be a file or a folder that can be read")
+    found = [
+        file
+        for file in root.rglob("*")
+        if file.suffix in endings
+        and not _LEFT_OUT & set(file.relative_to(root).parts)
+        and file.is_file()
+    ]
+    # By a digest of the name: neighbours in a folder are alike, and the last tenth should be too.
+    found.sort(key=lambda file: hashlib.sha256(str(file.relative_to(root)).encode()).digest())
+    parts: list[bytes] = []
+    missing = most_bytes
+    for file in found:
+        if missing <= 0:
+            break
+        parts.append(file.read_bytes()[:missing])
+        missing -= len(parts[-1])
+    if not parts:
+        raise InvalidInput("path", str(root), f"must hold files that end in {', '.join(endings)}")
+    return b"".join(parts)

@@ -1,0 +1,113 @@
+"""Whole segments of training steps in one compiled loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from saddlescope.transformer.decoder import Decoder, DecoderShape
+from saddlescope.transformer.evaluation import AbstractEvaluation
+from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer.sources.base import AbstractSource
+
+# What is drawn from a seed: its initial weights, and its batches.
+_WEIGHTS, _BATCHES = 0, 1
+
+
+class Problem(eqx.Module):
+    """All that a step depends on."""
+
+    source: AbstractSource
+    evaluation: AbstractEvaluation
+    shape: DecoderShape = eqx.field(static=True)
+    optimiser: AdamW = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    together: bool = eqx.field(static=True)
+    """Whether seeds are computed in one batch or one after another."""
+
+    def loss(self, weights: Any, tokens: Any) -> Any:
+        """The mean loss of the tokens that are to be predicted."""
+        decoder = Decoder(weights, self.shape)
+        return decoder.token_losses(tokens, self.source.scored_from).mean()
+
+    def over_seeds(self, function: Any, *arguments: Any) -> Any:
+        """A function of each seed's arguments, [seed, …]."""
+        if self.together:
+            return jax.vmap(function)(*arguments)
+        return jax.lax.map(lambda one: function(*one), arguments)
+
+
+class State(eqx.Module):
+    """A training between two segments."""
+
+    weights: Any
+    """By name, [seed, …]."""
+    moments: Any
+    """The optimiser's, [seed, …]."""
+    step: Any
+    """Steps taken."""
+
+
+@eqx.filter_jit
+def begin(problem: Problem, seeds: Sequence[int]) -> State:
+    """Initial weights, each seed's drawn from it alone."""
+
+    def one(key: Any) -> Any:
+        weights = Decoder.start(problem.shape, key).weights
+        return weights, problem.optimiser.begin(weights)
+
+    # Not compiled for all seeds at once, so that a seed's start does not depend on its company.
+    starts = [one(_key(seed, _WEIGHTS)) for seed in seeds]
+    weights, moments = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    return State(weights, moments, jnp.asarray(0))
+
+
+def batch_keys(seeds: Sequence[int]) -> Any:
+    """The keys from which the batches of each seed are drawn, [seed]."""
+    return jnp.stack([_key(seed, _BATCHES) for seed in seeds])
+
+
+def advance(problem: Problem, keys: Any, state: State, count: int) -> State:
+    """Take `count` steps; nothing is compiled anew for another count."""
+    # Full single precision on a GPU too, where the default rounds factors to ten bits.
+    with jax.default_matmul_precision("highest"):
+        return _advance(problem, keys, state, jnp.asarray(count))
+
+
+@eqx.filter_jit
+def _advance(problem: Problem, keys: Any, state: State, count: Any) -> State:
+    def one(key: Any, weights: Any, moments: Any) -> Any:
+        def move(done: Any, carried: Any) -> Any:
+            weights, moments = carried
+            step = state.step + done
+            tokens = problem.source.batch(jax.random.fold_in(key, step), problem.batch_size)
+            gradient = jax.grad(problem.loss)(weights, tokens)
+            return problem.optimiser.update(gradient, moments, weights, step)
+
+        return jax.lax.fori_loop(0, count, move, (weights, moments))
+
+    weights, moments = problem.over_seeds(one, keys, state.weights, state.moments)
+    return State(weights, moments, state.step + count)
+
+
+def evaluate(problem: Problem, state: State) -> Any:
+    """What the evaluation computes, and the norm of every weight, [seed, …]."""
+    with jax.default_matmul_precision("highest"):
+        return _evaluate(problem, state)
+
+
+@eqx.filter_jit
+def _evaluate(problem: Problem, state: State) -> Any:
+    def one(weights: Any) -> Any:
+        norms = [jnp.sqrt((array * array).sum()) for array in weights.values()]
+        return problem.evaluation.compute(Decoder(weights, problem.shape)), jnp.stack(norms)
+
+    return problem.over_seeds(one, state.weights)
+
+
+def _key(seed: int, purpose: int) -> Any:
+    return jax.random.fold_in(jax.random.key(seed), purpose)
