@@ -37,6 +37,17 @@ class Claim:
         """Whether the verdict is the expected one."""
         return self.verdict == self.expected
 
+    @property
+    def summary(self) -> str:
+        """The numbers in a few words: of many, the one farthest from what was predicted.
+
+        >>> within("losses", [1.0, 0.52], [1.0, 0.5], 0.05).summary
+        'largest error 0.02, allowed 0.05'
+        >>> equal("order", [1, 3, 2], [1, 2, 3]).summary
+        '1 3 2 ≠ 1 2 3'
+        """
+        return _summary(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: null where a number is missing, never NaN."""
         return {
@@ -114,6 +125,52 @@ def _judge(
     # A claim about nothing does not hold, nor does one about numbers that are missing.
     verdict = HOLDS if np.size(holds) and np.all(holds) else FAILS
     return Claim(name, relation, _numbers(measured), _numbers(predicted), tolerance, verdict)
+
+
+def _summary(claim: Claim) -> str:
+    measured, predicted = (
+        np.atleast_1d(_array(np.nan if numbers is None else numbers))
+        for numbers in (claim.measured, claim.predicted)
+    )
+    if not measured.size:
+        return "nothing was measured"
+    if measured.shape != predicted.shape and predicted.size > 1:
+        return f"{measured.size} numbers, {predicted.size} predicted"
+    if claim.relation == "equal":
+        return _counted(measured.ravel(), predicted.ravel())
+    if not np.isfinite(measured).all():
+        return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
+    one = measured.size == 1
+    if claim.relation in ("at most", "at least"):
+        worst, word = (
+            (measured.max(), "largest")
+            if claim.relation == "at most"
+            else (measured.min(), "least")
+        )
+        found = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
+        return f"{found}, {claim.relation} {predicted[0]:.3g}"
+    error = np.abs(measured - predicted)
+    if claim.relation == "relative":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.max(error / np.abs(predicted))
+        size, allowed = f"{100 * share:.3g}%", f"{100 * (claim.tolerance or 0):.3g}%"
+    else:
+        size, allowed = f"{error.max():.3g}", f"{claim.tolerance:.3g}"
+    if one:
+        numbers = f"{measured[0]:.4g}, predicted {predicted[0]:.4g}"
+        return f"{numbers}: error {size}, allowed {allowed}"
+    return f"largest error {size}, allowed {allowed}"
+
+
+# More numbers than these are counted, not shown.
+_SHOWN = 8
+
+
+def _counted(measured: Any, predicted: Any) -> str:
+    if measured.size > _SHOWN:
+        return f"{np.count_nonzero(measured == predicted)} of {measured.size} equal"
+    found, wanted = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
+    return f"{found} {'=' if np.array_equal(measured, predicted) else '≠'} {wanted}"
 
 
 def _array(values: Any) -> Any:

@@ -1,6 +1,19 @@
 """The static page: the only page builder."""
 
-from saddlescope.report.page import Section, figure, paragraphs, table, write_page
+from saddlescope.report.interactive import Panel, panels
+from saddlescope.report.page import Cell, Section, figure, paragraphs, table, write_page
+from saddlescope.report.reproduction_page import write_reproduction_page
 from saddlescope.report.run_page import write_run_page
 
-__all__ = ["Section", "figure", "paragraphs", "table", "write_page", "write_run_page"]
+__all__ = [
+    "Cell",
+    "Panel",
+    "Section",
+    "figure",
+    "panels",
+    "paragraphs",
+    "table",
+    "write_page",
+    "write_reproduction_page",
+    "write_run_page",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -34,20 +34,41 @@ a { color: var(--accent); }
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, as HTML."""
+    """A heading and what stands under it, as HTML; links go to its `id`."""
 
     title: str
     body: str
+    id: str = ""
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of plain text."""
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table that is HTML already; `kind` is its class."""
+
+    body: str
+    kind: str = ""
+
+
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str | Cell]],
+    *,
+    kind: str = "",
+    attributes: Sequence[Mapping[str, str]] = (),
+) -> str:
+    """A table; `kind` is its class, `attributes` belong to its rows, one mapping a row.
+
+    >>> table(["n"], [["1 < 2"]], attributes=[{"data-n": "1"}])
+    '<div class="scroll"><table>...<tr data-n="1"><td>1 &lt; 2</td></tr>\\n...</table></div>'
+    """
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>\n" for row in rows
-    )
+    body = ""
+    for place, row in enumerate(rows):
+        own = _attributes(attributes[place]) if attributes else ""
+        body += f"<tr{own}>" + "".join(map(_cell, row)) + "</tr>\n"
     rows_of_table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="scroll"><table>{rows_of_table}</table></div>'
+    own = _attributes({"class": kind})
+    return f'<div class="scroll"><table{own}>{rows_of_table}</table></div>'
 
 
 def figure(svg: str, caption: str) -> str:
@@ -60,21 +81,45 @@ def paragraphs(lines: Iterable[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
-def write_page(path: str | Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
-    """Write a page and return its path."""
+def write_page(
+    path: str | Path,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    *,
+    top: str = "",
+    style: str = "",
+    script: str = "",
+) -> Path:
+    """Write a page and return its path.
+
+    `top` is HTML above the sections; `style` and `script` are added to the page's own.
+    """
     parts = "".join(
-        f"<section><h2>{escape(section.title)}</h2>{section.body}</section>\n"
+        f"<section{_attributes({'id': section.id})}><h2>{escape(section.title)}</h2>"
+        f"{section.body}</section>\n"
         for section in sections
     )
     text = (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head>\n"
-        f'<body><main><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>\n{parts}'
-        "</main></body></html>\n"
+        f"<style>{_STYLE}{style}</style></head>\n"
+        f'<body><main><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>\n{top}{parts}'
+        f"</main>{f'<script>{script}</script>' if script else ''}</body></html>\n"
     )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     return target
+
+
+def _cell(content: str | Cell) -> str:
+    if isinstance(content, Cell):
+        return f"<td{_attributes({'class': content.kind})}>{content.body}</td>"
+    return f"<td>{escape(content)}</td>"
+
+
+def _attributes(values: Mapping[str, str]) -> str:
+    """The attributes of a tag; an empty one is left out."""
+    return "".join(f' {name}="{escape(value)}"' for name, value in values.items() if value)

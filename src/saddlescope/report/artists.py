@@ -1,0 +1,357 @@
+"""What stands in a panel, read off the artists that matplotlib draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cbook import STEP_LOOKUP_MAP
+from matplotlib.collections import (
+    LineCollection,
+    PathCollection,
+    PolyCollection,
+    QuadMesh,
+)
+from matplotlib.colors import LogNorm, to_hex
+from matplotlib.container import BarContainer
+from matplotlib.contour import ContourSet
+from matplotlib.image import AxesImage
+from matplotlib.lines import AxLine, Line2D
+from matplotlib.patches import Patch, Rectangle, StepPatch
+from matplotlib.quiver import Barbs, Quiver
+from matplotlib.text import Annotation, Text
+
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.report.colours import on_dark, page_colour
+from saddlescope.report.layers import (
+    AbstractLayer,
+    Area,
+    Boxes,
+    Colours,
+    Curve,
+    HeatMap,
+    Look,
+    Note,
+    Rule,
+    number,
+)
+from saddlescope.report.plain_text import plain_text
+from saddlescope.report.thinning import thin_curve, thin_points
+
+POINTS_OF_A_CURVE = 400
+POINTS_OF_A_CLOUD = 1000
+_STOPS = 33
+_PIXELS_A_POINT = 4 / 3
+_DASHES: dict[str, tuple[float, ...]] = {
+    "--": (5, 4),
+    "-.": (6, 3, 1.5, 3),
+    ":": (1.5, 3),
+}
+_MARKERS = {
+    "o": "circle", ".": "circle", ",": "circle", "s": "square", "D": "diamond", "d": "diamond",
+    "^": "triangle", "v": "wedge", "x": "cross", "X": "cross", "+": "plus", "P": "plus",
+    "*": "star", "|": "upright", "_": "flat",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Window:
+    """The limits and scales of a panel, in which distances are those that are seen."""
+
+    axes: Axes = field(repr=False)
+
+    def shares(self, values: FloatArray, axis: str) -> FloatArray:
+        """Values as shares of the panel; NaN where a logarithm has none."""
+        one = getattr(self.axes, f"{axis}axis")
+        ends = np.asarray(one.get_view_interval(), dtype=float)
+        values = np.asarray(values, dtype=float)
+        if one.get_scale() == "log":
+            values = np.where(values > 0, values, np.nan)
+        low, high = one.get_transform().transform(ends)
+        return np.asarray((one.get_transform().transform(values) - low) / (high - low))
+
+
+def read_layers(axes: Axes) -> list[AbstractLayer]:
+    """Everything that is drawn in data of the axes, the lowest first."""
+    window = Window(axes)
+    found: list[AbstractLayer] = []
+    bars = {
+        id(bar) for group in axes.containers if isinstance(group, BarContainer) for bar in group
+    }
+    for group in axes.containers:
+        if isinstance(group, BarContainer):
+            found += _bars(group)
+    for artist in axes.get_children():
+        if artist.get_visible() and id(artist) not in bars and artist is not axes.patch:
+            found += _layers_of(artist, axes, window)
+    return sorted(found, key=lambda layer: layer.order)
+
+
+def look_of(artist: Any) -> Look | None:
+    """How a line, a collection or a patch looks; None for other things."""
+    alpha = artist.get_alpha()
+    shown = float(alpha) if isinstance(alpha, (int, float)) else 1.0
+    if isinstance(artist, Line2D):
+        return _look_of_line(artist, shown)
+    if isinstance(artist, (LineCollection, ContourSet)):
+        return _look_of_lines(artist, shown)
+    if isinstance(artist, PathCollection):
+        return _look_of_cloud(artist, shown)
+    if isinstance(artist, (PolyCollection, Patch)):
+        faces = np.atleast_2d(np.asarray(artist.get_facecolor()))
+        return Look(_pair(faces[0]), alpha=float(faces[0][3])) if faces.shape[1] == 4 else None
+    return None
+
+
+def _look_of_line(line: Any, alpha: float) -> Look:
+    style, marker = line.get_linestyle(), line.get_marker()
+    drawn = style not in ("None", "none", "", " ")
+    kind = "" if marker in (None, "None", "none", "", " ") else _MARKERS.get(marker, "circle")
+    return Look(
+        _pair(line.get_color() if drawn or not kind else line.get_markeredgecolor()),
+        _DASHES.get(style, ()) if drawn else (),
+        _pixels(line.get_linewidth()) if drawn else 0.0,
+        kind,
+        _pixels(line.get_markersize()) * (0.5 if marker == "." else 1.0) if kind else 0.0,
+        not kind or str(line.get_markerfacecolor()) not in ("none", "white", "w"),
+        alpha,
+    )
+
+
+def _look_of_lines(lines: Any, alpha: float) -> Look | None:
+    colours = lines.get_edgecolors()
+    if not len(colours):
+        return None
+    dash = () if lines.get_linestyles()[0][1] is None else _DASHES["--"]
+    return Look(_pair(colours[0]), dash, _pixels(lines.get_linewidths()[0]), alpha=alpha)
+
+
+def _look_of_cloud(cloud: Any, alpha: float) -> Look | None:
+    faces, edges, sizes = cloud.get_facecolors(), cloud.get_edgecolors(), cloud.get_sizes()
+    filled = len(faces) > 0 and bool(faces[0][3] > 0)
+    if not filled and not len(edges):
+        return None
+    size = _pixels(np.sqrt(sizes[0])) if len(sizes) else 6.0
+    colour = faces[0] if filled else edges[0]
+    return Look(_pair(colour), marker="circle", size=size, filled=filled, alpha=alpha)
+
+
+def _layers_of(artist: Any, axes: Axes, window: Window) -> Iterator[AbstractLayer]:
+    if isinstance(artist, (AxesImage, QuadMesh)):
+        yield _heat_map(artist, axes)
+        return
+    if isinstance(artist, Text):
+        yield from _note(artist, axes)
+        return
+    if isinstance(artist, (Quiver, Barbs)) or (look := look_of(artist)) is None:
+        return
+    about = {"look": look, "label": _label(artist), "order": float(artist.get_zorder())}
+    if isinstance(artist, Line2D):
+        yield from _line(artist, axes, window, about)
+    elif isinstance(artist, PathCollection):
+        yield from _cloud(artist, window, about)
+    elif isinstance(artist, (LineCollection, ContourSet)):
+        yield from _curve(*_joined(artist), window, about)
+    elif isinstance(artist, StepPatch):
+        yield from _stairs(artist, window, about)
+    elif isinstance(artist, Rectangle):
+        yield from _span(artist, axes, about)
+    elif isinstance(artist, PolyCollection):
+        yield from _areas(artist, axes, window, about)
+
+
+def _line(line: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Iterator[AbstractLayer]:
+    if isinstance(line, AxLine):
+        seen = line.get_transform().transform([[0.0, 0.0], [1.0, 1.0]])
+        ends = axes.transData.inverted().transform(seen)
+        yield from _curve(ends[:, 0], ends[:, 1], window, about)
+        return
+    x, y = (np.asarray(part, dtype=float) for part in line.get_data(orig=False))
+    if line.get_transform() == axes.get_yaxis_transform(which="grid"):
+        yield Rule(**about, axis="y", at=number(y[0]) or 0.0)
+    elif line.get_transform() == axes.get_xaxis_transform(which="grid"):
+        yield Rule(**about, axis="x", at=number(x[0]) or 0.0)
+    elif line.get_transform().contains_branch(axes.transData):
+        if line.get_drawstyle() != "default":
+            x, y = STEP_LOOKUP_MAP[line.get_drawstyle()](x, y)
+        yield from _curve(x, y, window, about)
+
+
+def _stairs(stairs: Any, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
+    steps = stairs.get_data()
+    look = Look(_pair(stairs.get_edgecolor()), width=_pixels(stairs.get_linewidth()))
+    across, up = np.repeat(steps.edges, 2)[1:-1], np.repeat(steps.values, 2)
+    yield from _curve(across, up, window, {**about, "look": look})
+
+
+def _areas(areas: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Iterator[Area]:
+    if areas.get_transform().contains_branch(axes.transData):
+        for path in areas.get_paths():
+            x, y = _kept(path.vertices[:, 0], path.vertices[:, 1], window, None)
+            yield Area(**about, x=x, y=y)
+
+
+def _curve(x: FloatArray, y: FloatArray, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
+    if not len(x):
+        # A key to the legend, without points.
+        yield Curve(**about)
+        return
+    kept = _kept(x, y, window, about["look"])
+    if kept[0]:
+        yield Curve(**about, x=kept[0], y=kept[1], points=len(x))
+
+
+def _kept(
+    x: FloatArray, y: FloatArray, window: Window, look: Look | None
+) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    """The points of a curve that are worth keeping, rounded; of an area where there is no look."""
+    across, up = window.shares(x, "x"), window.shares(y, "y")
+    joined = look is None or look.width > 0
+    if look is not None:
+        up = np.where(_within(across, joined), up, np.nan)
+    if not joined:
+        chosen = thin_points(across, up, POINTS_OF_A_CLOUD)
+    elif look is not None and look.marker and np.isfinite(up).sum() <= POINTS_OF_A_CURVE:
+        chosen = np.arange(len(x))
+    else:
+        chosen = thin_curve(across, up, POINTS_OF_A_CURVE)
+    gap = ~np.isfinite(across[chosen]) | ~np.isfinite(up[chosen])
+    return _rounded(np.where(gap, np.nan, x[chosen])), _rounded(np.where(gap, np.nan, y[chosen]))
+
+
+def _within(across: FloatArray, joined: bool) -> AnyArray:
+    """Which points can be seen, or are the ends of a piece of line that can."""
+    if not joined:
+        return np.asarray((across >= -0.02) & (across <= 1.02))
+    with np.errstate(invalid="ignore"):
+        low, high = np.fmin(across[:-1], across[1:]), np.fmax(across[:-1], across[1:])
+        seen = (low <= 1) & (high >= 0)
+    inside = (across >= 0) & (across <= 1)
+    return np.asarray(np.concatenate([seen, [False]]) | np.concatenate([[False], seen]) | inside)
+
+
+def _cloud(artist: Any, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
+    places: FloatArray = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
+    x, y = places[:, 0], places[:, 1]
+    across, up = window.shares(x, "x"), window.shares(y, "y")
+    chosen = thin_points(across, up, POINTS_OF_A_CLOUD)
+    faces = artist.get_facecolors() if about["look"].filled else artist.get_edgecolors()
+    own = tuple(_pair(faces[place]) for place in chosen) if len(faces) == len(x) > 1 else ()
+    yield Curve(**about, x=_rounded(x[chosen]), y=_rounded(y[chosen]), colours=own, points=len(x))
+
+
+def _joined(artist: Any) -> tuple[FloatArray, FloatArray]:
+    """The paths of a collection as one curve with gaps."""
+    pieces = [piece for path in artist.get_paths() for piece in path.to_polygons(closed_only=False)]
+    gap = np.full((1, 2), np.nan)
+    places = np.concatenate([part for piece in pieces for part in (piece, gap)] or [gap])
+    return places[:, 0], places[:, 1]
+
+
+def _bars(group: BarContainer) -> Iterator[Boxes]:
+    boxes, looks = [], []
+    for bar in group:
+        left, bottom = bar.get_xy()
+        corners = (left, bottom, left + bar.get_width(), bottom + bar.get_height())
+        boxes.append(_rounded(np.array(corners)))
+        looks.append(look_of(bar))
+    if boxes and looks[0] is not None:
+        own = tuple(look.colour for look in looks if look is not None)
+        yield Boxes(
+            looks[0],
+            _label(group) or _label(group[0]),
+            float(group[0].get_zorder()),
+            boxes=tuple(boxes),
+            colours=own if len(set(own)) > 1 else (),
+        )
+
+
+def _span(artist: Rectangle, axes: Axes, about: dict[str, Any]) -> Iterator[Boxes]:
+    (left, bottom), right, top = artist.get_xy(), artist.get_width(), artist.get_height()
+    corners = _rounded(np.array([left, bottom, left + right, bottom + top]))
+    transform = artist.get_data_transform()
+    if transform == axes.get_yaxis_transform(which="grid"):
+        corners = (None, corners[1], None, corners[3])
+    elif transform == axes.get_xaxis_transform(which="grid"):
+        corners = (corners[0], None, corners[2], None)
+    elif transform != axes.transData:
+        return
+    yield Boxes(**about, boxes=(corners,), bars=False)
+
+
+def _heat_map(artist: Any, axes: Axes) -> AbstractLayer:
+    values: FloatArray = np.ma.filled(np.ma.asarray(artist.get_array(), dtype=float), np.nan)
+    if isinstance(artist, QuadMesh):
+        corners = np.asarray(artist.get_coordinates())
+        x_edges, y_edges = corners[0, :, 0], corners[:, 0, 1]
+        values = values.reshape(len(y_edges) - 1, len(x_edges) - 1)
+    else:
+        left, right, bottom, top = artist.get_extent()
+        x_edges = np.linspace(left, right, values.shape[1] + 1)
+        y_edges = np.linspace(bottom, top, values.shape[0] + 1)
+        values = values[::-1] if artist.origin == "upper" else values
+    low, high = artist.get_clim()
+    palette = artist.get_cmap()(np.linspace(0, 1, _STOPS))
+    return HeatMap(
+        Look(("", "")),
+        order=float(artist.get_zorder()),
+        x_edges=_rounded(x_edges),
+        y_edges=_rounded(y_edges),
+        values=tuple(_rounded(row) for row in values),
+        stops=tuple(to_hex(colour) for colour in palette),
+        low=number(low) or 0.0,
+        high=number(high) or 0.0,
+        logarithmic=isinstance(artist.norm, LogNorm),
+        name=_scale_name(artist, axes),
+    )
+
+
+def _scale_name(artist: Any, axes: Axes) -> str:
+    """What the colours mean: the label of its own colour bar, or of one with the same limits."""
+    bars = [artist.colorbar]
+    for other in axes.figure.axes:
+        bars += [image.colorbar for image in (*other.images, *other.collections)]
+    for bar in bars:
+        if bar is not None and bar.mappable.get_clim() == artist.get_clim():
+            upright, flat = bar.ax.get_ylabel(), bar.ax.get_xlabel()
+            return plain_text(upright or flat or bar.ax.get_title())
+    return ""
+
+
+def _note(artist: Any, axes: Axes) -> Iterator[Note]:
+    text = plain_text(artist.get_text())
+    if not text or artist.get_transform() != axes.transData or isinstance(artist, Annotation):
+        return
+    x, y = artist.get_position()
+    yield Note(
+        Look(_pair(artist.get_color()), size=_pixels(artist.get_fontsize())),
+        order=float(artist.get_zorder()),
+        x=float(x),
+        y=float(y),
+        text=text,
+        align=str(artist.get_ha()),
+        baseline={"center": "middle", "center_baseline": "middle", "baseline": "alphabetic"}.get(
+            str(artist.get_va()), str(artist.get_va())
+        ),
+    )
+
+
+def _label(artist: Any) -> str:
+    label = str(artist.get_label() or "")
+    return "" if label.startswith("_") else plain_text(label)
+
+
+def _pair(colour: Any) -> Colours:
+    light = page_colour(colour)
+    return light, on_dark(light)
+
+
+def _pixels(points: Any) -> float:
+    return round(float(points) * _PIXELS_A_POINT, 1)
+
+
+def _rounded(values: Any) -> tuple[Any, ...]:
+    return tuple(number(value) for value in np.asarray(values, dtype=float).ravel())

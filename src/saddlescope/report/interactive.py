@@ -1,0 +1,220 @@
+"""A drawing as data for the page: its panels with axes, layers and legend.
+
+The picture is drawn once, by matplotlib; `assets/panels.js` draws what is read off it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.category import StrCategoryLocator
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from saddlescope.report.artists import look_of, read_layers
+from saddlescope.report.layers import (
+    AbstractLayer,
+    Boxes,
+    Curve,
+    HeatMap,
+    Look,
+    Note,
+    number,
+    plain,
+)
+from saddlescope.report.plain_text import plain_text
+
+_SCALES = {"linear": "linear", "log": "log", "symlog": "asinh", "asinh": "asinh"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its label, scale and limits, and its ticks where they are named.
+
+    A `bare` axis has no ticks.
+    """
+
+    label: str
+    scale: str
+    low: float
+    high: float
+    inverted: bool = False
+    ticks: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+    bare: bool = False
+    threshold: float = 1.0
+    """Below this, in size, an `asinh` scale is linear."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {name: plain(value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the legend."""
+
+    label: str
+    look: Look
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"label": self.label, "look": plain(self.look)}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes with all that is drawn in it.
+
+    `share` is its part of the drawing's width, `ratio` its height over its width.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    layers: tuple[AbstractLayer, ...]
+    entries: tuple[Entry, ...]
+    share: float
+    ratio: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "title": self.title,
+            "x": self.x.to_dict(),
+            "y": self.y.to_dict(),
+            "layers": [layer.to_dict() for layer in self.layers],
+            "entries": [entry.to_dict() for entry in self.entries],
+            "share": self.share,
+            "ratio": self.ratio,
+        }
+
+
+def panels(figure: Figure) -> list[Panel]:
+    """The panels of a drawing, by rows from its top; colour bars are left out.
+
+    >>> figure = Figure()
+    >>> axes = figure.add_subplot(xscale="log", xlabel=r"time $t/\\tau$")
+    >>> lines = axes.plot([1, 10, 100], [3, 1, 2], label="$e_1$")
+    >>> (panel,) = panels(figure)
+    >>> panel.x.label, panel.x.scale, panel.entries[0].label, panel.layers[0].y
+    ('time t/τ', 'log', 'e₁', (3.0, 1.0, 2.0))
+    """
+    # Layout, and limits that depend on it, are settled when a figure is drawn.
+    figure.draw_without_rendering()
+    shown = sorted((axes for axes in figure.axes if _is_shown(axes)), key=_place)
+    found = (_panel(axes) for axes in shown)
+    return [panel for panel in found if panel is not None]
+
+
+def _is_shown(axes: Axes) -> bool:
+    is_bar = hasattr(axes, "_colorbar") or axes.get_label() == "<colorbar>"
+    return axes.get_visible() and axes.name == "rectilinear" and not is_bar
+
+
+def _place(axes: Axes) -> tuple[float, float]:
+    box = axes.get_position()
+    return -round(float(box.y1), 1), float(box.x0)
+
+
+def _panel(axes: Axes) -> Panel | None:
+    layers = read_layers(axes)
+    entries = _entries(axes, layers)
+    drawn = tuple(
+        replace(layer, entry=_entry_of(layer, entries))
+        for layer in layers
+        if not (isinstance(layer, Curve) and not layer.x)
+    )
+    if not any(isinstance(layer, (Curve, Boxes, HeatMap)) for layer in drawn):
+        return None
+    if not axes.axison and not any(isinstance(layer, HeatMap) for layer in drawn):
+        return None
+    used = sorted({layer.entry for layer in drawn if layer.entry is not None})
+    places = {old: new for new, old in enumerate(used)}
+    drawn = tuple(replace(layer, entry=places.get(layer.entry)) for layer in drawn)  # type: ignore[arg-type]
+    figure, box = axes.figure, axes.get_position()
+    width, height = figure.get_size_inches()  # type: ignore[union-attr]
+    return Panel(
+        _title(axes),
+        _axis(axes, "x"),
+        _axis(axes, "y"),
+        drawn,
+        tuple(entries[old] for old in used),
+        round(float(box.width), 3),
+        round(float(box.height * height / (box.width * width)), 3),
+    )
+
+
+def _title(axes: Axes) -> str:
+    texts = (axes.get_title("right"), axes.get_title("left"), axes.get_title("center"))
+    return "  ".join(plain_text(text) for text in texts if text)
+
+
+def _axis(axes: Axes, name: str) -> Axis:
+    axis = getattr(axes, f"{name}axis")
+    begin, end = (float(value) for value in axis.get_view_interval())
+    locator = axis.get_major_locator()
+    ticks: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()
+    bare = isinstance(locator, NullLocator)
+    if isinstance(locator, (FixedLocator, StrCategoryLocator)):
+        places = np.asarray(locator(), dtype=float)
+        ticks = tuple(number(place) for place in places)
+        names = tuple(plain_text(text) for text in axis.get_major_formatter().format_ticks(places))
+        bare = len(places) == 0
+    if not any(names):
+        ticks, names = (), ()
+    return Axis(
+        _axis_label(axes, name),
+        _SCALES.get(axis.get_scale(), "linear"),
+        number(min(begin, end)) or 0.0,
+        number(max(begin, end)) or 0.0,
+        begin > end,
+        ticks,
+        names,
+        bare,
+        float(getattr(axis.get_transform(), "linthresh", 1.0)),
+    )
+
+
+def _axis_label(axes: Axes, name: str) -> str:
+    """Its label, or that of an axis that it shares its limits with."""
+    group = axes.get_shared_x_axes() if name == "x" else axes.get_shared_y_axes()
+    for one in (axes, *group.get_siblings(axes)):
+        label = getattr(one, f"{name}axis").get_label_text()
+        if label:
+            return plain_text(label)
+    return ""
+
+
+def _entries(axes: Axes, layers: list[AbstractLayer]) -> list[Entry]:
+    """The legend: what is labelled, and what legends show besides."""
+    found = {}
+    for layer in layers:
+        if layer.label and layer.label not in found:
+            found[layer.label] = Entry(layer.label, layer.look)
+    legends = [axes.get_legend(), *axes.figure.legends]
+    for legend in legends:
+        if isinstance(legend, Legend):
+            for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+                label, look = plain_text(text.get_text()), look_of(handle)
+                if label and look is not None and label not in found:
+                    found[label] = Entry(label, look)
+    return list(found.values())
+
+
+def _entry_of(layer: AbstractLayer, entries: list[Entry]) -> int | None:
+    """Its own line of the legend, or the one that it is drawn like."""
+    if isinstance(layer, (HeatMap, Note)):
+        return None
+    if layer.label:
+        return next(n for n, entry in enumerate(entries) if entry.label == layer.label)
+    alike = [n for n, entry in enumerate(entries) if entry.look.form == layer.look.form]
+    same = [n for n in alike if entries[n].look.colour == layer.look.colour]
+    # Seeds differ in colour and share one line of the legend; where several lines have the form,
+    # a curve of another colour belongs to none of them.
+    return same[0] if same else alike[0] if len(alike) == 1 else None

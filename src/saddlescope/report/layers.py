@@ -1,0 +1,132 @@
+"""What can stand in a panel: curves, rules, boxes, areas, maps and notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+Colours = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a layer is drawn; a colour is a pair, for a light and for a dark page."""
+
+    colour: Colours
+    dash: tuple[float, ...] = ()
+    width: float = 0.0
+    marker: str = ""
+    size: float = 0.0
+    filled: bool = True
+    alpha: float = 1.0
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What is left of it in grey."""
+        return (self.dash, self.width > 0, self.marker, self.filled)
+
+
+@dataclass(frozen=True)
+class AbstractLayer:
+    """What all kinds have: a look, what its own label says and where it stands among others."""
+
+    kind: ClassVar[str] = ""
+    look: Look
+    label: str = ""
+    order: float = 0.0
+    entry: int | None = None
+    """The line of the legend that it belongs to."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = {"kind": self.kind}
+        for one in fields(self):
+            if one.name not in ("order", "label"):
+                found[one.name] = plain(getattr(self, one.name))
+        return found
+
+
+@dataclass(frozen=True)
+class Curve(AbstractLayer):
+    """Points, joined by a line, marked, or both. None in x and y is a gap."""
+
+    kind = "curve"
+    x: tuple[float | None, ...] = ()
+    y: tuple[float | None, ...] = ()
+    colours: tuple[Colours, ...] = ()
+    """Of each point, where they differ."""
+    points: int = 0
+    """How many there were before thinning."""
+
+
+@dataclass(frozen=True)
+class Rule(AbstractLayer):
+    """A line across the panel at one value of an axis."""
+
+    kind = "rule"
+    axis: str = "y"
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Boxes(AbstractLayer):
+    """Rectangles, [left, bottom, right, top]: bars, or a span of an axis (None: to the border)."""
+
+    kind = "boxes"
+    boxes: tuple[tuple[float | None, ...], ...] = ()
+    colours: tuple[Colours, ...] = ()
+    bars: bool = True
+
+
+@dataclass(frozen=True)
+class Area(AbstractLayer):
+    """A filled polygon."""
+
+    kind = "area"
+    x: tuple[float | None, ...] = ()
+    y: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class HeatMap(AbstractLayer):
+    """Values of cells, rows upwards along the y edges; colours from low to high."""
+
+    kind = "map"
+    x_edges: tuple[float, ...] = ()
+    y_edges: tuple[float, ...] = ()
+    values: tuple[tuple[float | None, ...], ...] = ()
+    stops: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+    logarithmic: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Note(AbstractLayer):
+    """A text at a place."""
+
+    kind = "note"
+    x: float = 0.0
+    y: float = 0.0
+    text: str = ""
+    align: str = "left"
+    baseline: str = "bottom"
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, Look):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    return [plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def number(value: Any) -> float | None:
+    """Six digits, and None for what is not finite.
+
+    >>> number(1/3), number(float("nan"))
+    (0.333333, None)
+    """
+    return float(f"{float(value):.6g}") if np.isfinite(value) else None

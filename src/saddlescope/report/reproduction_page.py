@@ -1,0 +1,282 @@
+"""The page of a reproduction: every claim in one table, then figure after figure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from saddlescope.drawing import to_svg
+from saddlescope.figures.claim import HOLDS, Claim
+from saddlescope.figures.reproduction import Result
+from saddlescope.report.colours import lighten_on_dark
+from saddlescope.report.interactive import panels
+from saddlescope.report.page import Cell, Section, paragraphs, table, write_page
+
+_TITLE = "Saddlescope: the papers' figures, reproduced and judged"
+_LEAD = (
+    "Each figure is computed, each claim about it is a number, and each verdict stands beside the "
+    "one expected. Solid lines and marks are measured, dashed ones predicted."
+)
+_QUICK = (
+    "Figures marked quick were made in a reduced setting, for a first look: their claims are "
+    "judged, but the papers' settings are the others."
+)
+# Characters; a larger picture would make the page slow to open.
+_LARGEST_INLINE = 300_000
+# Pixels; a narrower drawing of several panels could not be read, and is scrolled sideways.
+_NARROWEST = 560
+_DOWNLOADS = {"pdf": "PDF", "svg": "SVG", "png": "PNG", "data": "data (NetCDF)", "film": "film"}
+_SCRIPTS = ("uPlot.iife.min.js", "scales.js", "layers.js", "reading.js", "panels.js")
+# A line may not break within a number such as 1e-12.
+_SMALL = re.compile(r"\S+e-\S+")
+_FILMS = {".gif", ".mp4", ".webm"}
+
+
+def write_reproduction_page(results: Sequence[Result], path: str | Path, command: str = "") -> Path:
+    """Write the page of figures that were made; their files are found relative to it.
+
+    `command` is shown as what makes them all.
+    """
+    sections = [
+        Section(f"{result.figure.id}: {result.figure.title}", _body(result), result.figure.id)
+        for result in results
+    ]
+    if command:
+        sections.append(Section("Make it again", f"<pre>{escape(command)}</pre>"))
+    top = _summary(results) + _navigation(results) + _all_claims(results)
+    return write_page(
+        path,
+        _TITLE,
+        _LEAD,
+        sections,
+        top=top,
+        style=_asset("uPlot.min.css") + _asset("reproduction.css"),
+        script="\n".join(map(_asset, _SCRIPTS)),
+    )
+
+
+def _summary(results: Sequence[Result]) -> str:
+    claims = [claim for result in results for claim in result.claims]
+    good = sum(claim.as_expected for claim in claims)
+    known = sum(claim.as_expected and claim.expected != HOLDS for claim in claims)
+    lost = sum(bool(result.problem) for result in results)
+    parts = [
+        f"{_count(len(claims), 'claim')} about {_count(len(results) - lost, 'figure')} judged",
+        f'<span class="good">{good} as expected</span>'
+        + (f" ({known} of them known to fail)" if known else ""),
+        f'<span class="{"bad" if good < len(claims) else "good"}">{len(claims) - good} not</span>',
+    ]
+    if lost:
+        parts.append(f'<span class="bad">{_count(lost, "figure")} could not be made</span>')
+    quick = f'<p class="faint">{_QUICK}</p>' if any(result.quick for result in results) else ""
+    return f'<p class="summary" id="summary">{"; ".join(parts)}.</p>{quick}'
+
+
+def _navigation(results: Sequence[Result]) -> str:
+    items = "".join(
+        f'<li><a href="#{escape(result.figure.id)}" title="{escape(result.figure.title)}">'
+        f"{escape(result.figure.id)}</a> {_mark(result)}</li>"
+        for result in results
+    )
+    return f'<nav aria-label="Figures"><ol>{items}</ol></nav>'
+
+
+def _mark(result: Result) -> str:
+    good = result.as_expected
+    words = "as expected" if good else "not as expected"
+    sign = "✓" if good else "!"
+    return f'<span class="{"good" if good else "bad"}" title="{words}">{sign}</span>'
+
+
+def _all_claims(results: Sequence[Result]) -> str:
+    rows: list[list[str | Cell]] = []
+    attributes = []
+    for result in results:
+        name = result.figure.id
+        link = Cell(f'<a href="#{escape(name)}">{escape(name)}</a>')
+        if result.problem:
+            problem = Cell(f'<span class="bad">{escape(result.problem)}</span>', "wide")
+            rows.append(
+                [link, problem, Cell('<span class="verdict bad">! not made</span>'), "", ""]
+            )
+            attributes.append({"class": "unexpected", "data-figure": name, "data-problem": "yes"})
+        for claim in result.claims:
+            rows.append([link, *_cells(claim)])
+            attributes.append({"data-figure": name, "data-claim": claim.name, **_marks(claim)})
+    chosen = (
+        '<label class="filter"><input type="checkbox" id="unexpected-only">'
+        "only what is not as expected</label>"
+    )
+    some = any(not result.as_expected for result in results)
+    headings = ["figure", "claim", "verdict", "expected", "numbers"]
+    whole = table(headings, rows, kind="claims", attributes=attributes)
+    return f'<div id="claims">{chosen if some else ""}{whole}</div>'
+
+
+def _cells(claim: Claim, details: str = "") -> list[str | Cell]:
+    reason = f'<div class="faint">{escape(claim.reason)}</div>' if claim.reason else ""
+    return [
+        Cell(escape(claim.name) + reason, "wide"),
+        Cell(_verdict(claim)),
+        Cell(escape(claim.expected), "expected"),
+        Cell(
+            _SMALL.sub(r'<span class="whole">\g<0></span>', escape(claim.summary)) + details, "wide"
+        ),
+    ]
+
+
+def _verdict(claim: Claim) -> str:
+    sign = "✓" if claim.verdict == HOLDS else "✗"
+    if not claim.as_expected:
+        kind, words = "bad", f"{claim.verdict}, unexpectedly"
+    else:
+        kind, words = ("good" if claim.verdict == HOLDS else "known"), claim.verdict
+    return f'<span class="verdict {kind}">{sign} {words}</span>'
+
+
+def _marks(claim: Claim) -> dict[str, str]:
+    return {
+        "class": "as-expected" if claim.as_expected else "unexpected",
+        "data-verdict": claim.verdict,
+        "data-expected": claim.expected,
+    }
+
+
+def _body(result: Result) -> str:
+    figure = result.figure
+    source = f'<p class="source">{escape(figure.source)}{" · quick" if result.quick else ""}</p>'
+    text = f'<div class="text">{paragraphs(figure.text.splitlines())}</div>'
+    if result.problem:
+        return (
+            f'{source}<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
+            f"{_setting(figure.setting())}{_making(result)}"
+        )
+    return (
+        f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
+        f"<h3>Claims</h3>{_claims(result.claims)}{_setting(figure.setting())}{_making(result)}"
+    )
+
+
+def _picture(result: Result) -> str:
+    """The drawing inside the page, where it takes the page's colours; a large one as a file."""
+    title = escape(result.figure.title)
+    svg = "" if result.drawing is None else to_svg(result.drawing)
+    if svg and len(svg) <= _LARGEST_INLINE:
+        width = re.search(r'width="([\d.]+)pt"', svg)
+        narrowest = min(_NARROWEST, int(float(width[1]) * 4 / 3)) if width else 0
+        own = f'role="img" aria-label="{title}" style="min-width: {narrowest}px"'
+        drawn = lighten_on_dark(_own_names(svg, result.figure.id)).replace(
+            "<svg ", f"<svg {own} ", 1
+        )
+        return f'<figure class="picture">{drawn}</figure>'
+    file = next((result.files[kind] for kind in ("svg", "png") if kind in result.files), "")
+    if len(svg) > _LARGEST_INLINE:
+        file = result.files.get("png", file)
+    if not file:
+        return ""
+    style = f"min-width: {_NARROWEST}px"
+    return (
+        f'<figure class="picture"><img src="{quote(file)}" alt="{title}" style="{style}"></figure>'
+    )
+
+
+def _own_names(svg: str, name: str) -> str:
+    """The SVG with ids that no other picture of the page has."""
+    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+
+
+def _interactive(result: Result) -> str:
+    found = [] if result.drawing is None else panels(result.drawing)
+    if not found:
+        return ""
+    name = escape(result.figure.id)
+    plain = [panel.to_dict() for panel in found]
+    values = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # Nothing in a script may look like the end of it.
+    safe = values.replace("<", "\\u003c")
+    return (
+        f'<button type="button" class="interactive" hidden aria-expanded="false" '
+        f'aria-controls="{name}-charts">Zoom and read values</button>'
+        f'<div id="{name}-charts" class="charts" data-panels="{name}-panels" hidden></div>'
+        f'<script type="application/json" id="{name}-panels">{safe}</script>'
+    )
+
+
+def _film(result: Result) -> str:
+    shown = ""
+    for file in result.files.values():
+        ending = PurePosixPath(file).suffix.lower()
+        if ending in _FILMS:
+            title = escape(f"Film: {result.figure.title}")
+            inside = (
+                f'<img src="{quote(file)}" alt="{title}">'
+                if ending == ".gif"
+                else f'<video src="{quote(file)}" controls preload="metadata"></video>'
+            )
+            shown += f'<details class="film"><summary>Film</summary>{inside}</details>'
+    return shown
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    rows = [_cells(claim, _numbers(claim)) for claim in claims]
+    headings = ["claim", "verdict", "expected", "numbers"]
+    return table(headings, rows, kind="claims", attributes=[_marks(claim) for claim in claims])
+
+
+def _numbers(claim: Claim) -> str:
+    """All numbers of a claim, as `reproduce --json` has them."""
+    values = claim.to_dict()
+    lines = "\n".join(
+        f'{name}: <code data-of="{name}">{escape(json.dumps(values[name]))}</code>'
+        for name in ("relation", "measured", "predicted", "tolerance")
+    )
+    return f"<details><summary>all numbers</summary><pre>{lines}</pre></details>"
+
+
+def _setting(values: dict[str, Any]) -> str:
+    pairs = "".join(
+        f"<div><dt>{escape(name.replace('_', '-'))}</dt><dd>{escape(_written(value))}</dd></div>"
+        for name, value in values.items()
+    )
+    return f'<h3>Setting</h3><dl class="setting">{pairs}</dl>'
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_written(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _making(result: Result) -> str:
+    parts = "<h3>Make it again</h3>"
+    if not result.problem:
+        parts += f'<p class="faint">Computed in {_time(result.seconds)}.</p>'
+    if result.command:
+        parts += f"<pre>{escape(result.command)}</pre>"
+    links = "".join(
+        f'<li><a href="{quote(file)}" download>{escape(_DOWNLOADS.get(kind, kind))}</a></li>'
+        for kind, file in result.files.items()
+    )
+    return parts + (f'<ul class="downloads">{links}</ul>' if links else "")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (resources.files("saddlescope.report") / "assets" / name).read_text(encoding="utf-8")
