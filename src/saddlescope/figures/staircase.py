@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.interpolate import CubicSpline
 
 from saddlescope.checks import FloatArray
 from saddlescope.comparison import compare
@@ -58,6 +59,46 @@ def plateau_record(time: FloatArray, drop_times: FloatArray, drop: int) -> int:
     if not np.isfinite(end):
         return len(time) - 1
     return int(np.searchsorted(time, (begin + end) / 2))
+
+
+def clearest_seed(drops: FloatArray) -> int:
+    """Of the seeds with the most drops, the one whose `drops[seed, drop]` lie furthest apart."""
+    count = np.isfinite(drops).sum(axis=1)
+    gaps = np.nanmin(np.diff(np.log(drops), axis=1), axis=1, initial=np.inf)
+    return int(np.where(count == count.max(), gaps, -np.inf).argmax())
+
+
+def winning_heads(data: xr.Dataset) -> FloatArray:
+    """The head whose value grows most at each drop, over (seed, drop); NaN where there is none.
+
+    `data` holds `time`, `drop_time` and `value[seed, time, head]`.
+    """
+    time, drops = data["time"].to_numpy(), data["drop_time"].to_numpy()
+    size = np.abs(data["value"].to_numpy())
+    heads = np.full(drops.shape, np.nan)
+    for seed, drop in np.argwhere(np.isfinite(drops)):
+        before, after = (plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
+        heads[seed, drop] = np.argmax(size[seed, after] - size[seed, before])
+    return heads
+
+
+def crossing_times(time: FloatArray, loss: FloatArray, levels: FloatArray) -> list[float]:
+    """When a loss falls midway from each level to the next, by a cubic through the records.
+
+    For runs without recorded weights, which cannot be followed again; NaN where it never does.
+    """
+    found = []
+    for middle in (levels[:-1] + levels[1:]) / 2:
+        below = np.flatnonzero(loss <= middle)
+        if not below.size or below[0] == 0:
+            found.append(np.nan)
+            continue
+        after = int(below[0])
+        near = slice(max(0, after - 4), after + 4)
+        roots = CubicSpline(time[near], loss[near]).solve(middle, extrapolate=False)
+        inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
+        found.append(float(inside[0]) if inside.size else float(time[after]))
+    return found
 
 
 def _table(values: list[Any]) -> FloatArray:

@@ -1,0 +1,128 @@
+"""How far batches take stochastic descent from the flow: the linear transformer's modes (T15)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import expm
+
+from saddlescope.checks import FloatArray
+from saddlescope.task import AlignedRegression
+from saddlescope.theory import coupled_modes
+
+# Prompts behind the covariance of one prompt's velocity: it is known to some 5 per cent.
+_PROMPTS = 2000
+_PROMPT_SEED = 31_415
+# Moments in each leg of constant learning rate between which the spread is carried on.
+_MOMENTS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSpread:
+    """What steps and batches add to the modes, to first order, over time."""
+
+    time: Float[np.ndarray, " T"]
+    shift: Float[np.ndarray, "T D"]
+    r"""The mean of $a_\alpha$ less that of the flow: steps are finite."""
+    spread: Float[np.ndarray, "T D"]
+    r"""The standard deviation of $a_\alpha$: batches are finite."""
+
+
+def batch_spread(
+    task: AlignedRegression, start: float, rates: Sequence[float], steps: int, batch_size: int
+) -> BatchSpread:
+    r"""The spread of stochastic descent about the exact modes $z = (p, q)$ from $a^0$ = `start`.
+
+    Legs of `steps` steps, one for each learning rate η, take $\Delta = 2\eta$ of flow time a step.
+    To first order, with $f$ the velocity of T15, $J$ its Jacobian and $V$ the covariance of one
+    prompt's velocity, the mean is off by $\dot b = Jb - \frac\Delta2 Jf$ and the covariance grows
+    by $\dot C = JC + CJ^\top + \frac\Delta{B}V$.
+    """
+    widths = 2 * np.asarray(rates)
+    ends = np.concatenate([[0.0], np.cumsum(widths * steps)])
+    time = np.interp(np.arange(_MOMENTS * len(widths) + 1) / _MOMENTS, range(len(ends)), ends)
+    values, length = task.spectrum.eigenvalues, task.context_length.longest
+    root, middles = np.sqrt(start), (time[1:] + time[:-1]) / 2
+    halfway = coupled_modes(values, length, root, root, middles)
+    prompts = _Prompts.of(task)
+    biases = [np.zeros(2 * len(values))]
+    covariances = [np.zeros((2 * len(values),) * 2)]
+    for z, step, duration in zip(
+        np.concatenate([halfway.p, halfway.q], axis=1),
+        np.repeat(widths, _MOMENTS),
+        np.diff(time),
+        strict=True,
+    ):
+        carry, gathered = _propagate(
+            _jacobian(z, values, length), step / batch_size * prompts.covariance(z), duration
+        )
+        late = step / 2 * _velocity(z, values, length)
+        biases.append(carry @ (biases[-1] + late) - late)
+        covariances.append(carry @ covariances[-1] @ carry.T + gathered)
+    ended = coupled_modes(values, length, root, root, time)
+    slope = np.concatenate([_diagonals(ended.q), _diagonals(ended.p)], axis=2)
+    shift = -np.einsum("tdz,tz->td", slope, np.array(biases))
+    variance = np.einsum("tdz,tzy,tdy->td", slope, np.array(covariances), slope)
+    return BatchSpread(time, shift, np.sqrt(variance))
+
+
+@dataclass(frozen=True, eq=False)
+class _Prompts:
+    """Prompts in the eigenbasis: what diagonal weights make of them."""
+
+    query: FloatArray
+    task: FloatArray
+    seen: FloatArray
+    r"""$\hat\Sigma$, [P, D, D]."""
+
+    @classmethod
+    def of(cls, task: AlignedRegression) -> _Prompts:
+        drawn = task.sample(_PROMPTS, seed=_PROMPT_SEED)
+        inputs, labels = drawn.x @ task.spectrum.basis, drawn.y @ task.spectrum.basis
+        context = inputs[:, :-1]
+        seen = context.mT @ context / drawn.context_length
+        return cls(inputs[:, -1], labels[:, -1] / inputs[:, -1], seen)
+
+    def covariance(self, z: FloatArray) -> FloatArray:
+        """Of one prompt's velocity of (p, q)."""
+        p, q = np.split(z, 2)
+        read = self.task * np.einsum("pab,pb->pa", self.seen, q * self.query)
+        left = self.task * self.query - p * read
+        pulled = np.einsum("pa,pab->pb", left * p * self.task, self.seen) * self.query
+        covariance: FloatArray = np.cov(np.concatenate([left * read, pulled], axis=1).T)
+        return covariance
+
+
+def _propagate(
+    jacobian: FloatArray, noise: FloatArray, duration: float
+) -> tuple[FloatArray, FloatArray]:
+    r"""$e^{Jt}$ and $\int_0^t e^{Js} V e^{J^\top s} ds$, both from one exponential (Van Loan)."""
+    size = len(jacobian)
+    block = np.block([[-jacobian, noise], [np.zeros_like(noise), jacobian.T]])
+    grown = expm(block * duration)
+    carry = grown[size:, size:].T
+    return carry, carry @ grown[:size, size:]
+
+
+def _velocity(z: FloatArray, s: FloatArray, length: int) -> FloatArray:
+    """T15's velocity of the coupled modes, (p, q)."""
+    p, q = np.split(z, 2)
+    own = (1 + 1 / length) * s**3
+    p_cost = own * q**2 + s / length * (q**2 @ s**2)
+    q_cost = own * p**2 + s**2 / length * (p**2 @ s)
+    return np.concatenate([q * s**2 - p * p_cost, p * s**2 - q * q_cost])
+
+
+def _jacobian(z: FloatArray, s: FloatArray, length: int) -> FloatArray:
+    """The derivative of `_velocity`, exact by a step in the imaginary direction."""
+    step = 1e-30
+    columns = [_velocity(z + 1j * step * unit, s, length).imag / step for unit in np.eye(len(z))]
+    return np.stack(columns, axis=1)
+
+
+def _diagonals(rows: FloatArray) -> FloatArray:
+    """Rows [T, D] as diagonal matrices [T, D, D]."""
+    return rows[:, :, None] * np.eye(rows.shape[1])
