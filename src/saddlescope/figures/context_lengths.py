@@ -109,7 +109,9 @@ class ContextLengthsFigure(AbstractFigure):
         levels_of_drop = data["reference_level"].to_numpy()[:2]
         first, sampled = (
             np.apply_along_axis(
-                lambda loss: crossing_times(time, loss, levels_of_drop)[0], -1, data[name]
+                lambda loss: crossing_times(time, loss, levels_of_drop)[0],
+                -1,
+                data[name].to_numpy(),
             )
             for name in ("reference_loss", "sampled_loss")
         )

@@ -56,10 +56,10 @@ class Figure1(AbstractFigure):
         "does the theory of five scalars, from the initial weights alone (dashed). (b) How far "
         "apart they are: network and attention by rounding, theory and training by less than the "
         "initial scale. (c) The squared weights grow by ten orders of magnitude; what gradient "
-        "flow conserves does not change beyond the solver's tolerance. The drop is abrupt at its start "
-        "and slow at its end, where the weakest eigenvector is learned last."
+        "flow conserves does not change beyond the solver's tolerance. The drop is abrupt at its "
+        "start and slow at its end, where the weakest eigenvector is learned last."
     )
-    seconds = 8.0
+    seconds = 6.0
 
     @classmethod
     def quick(cls) -> Figure1:
@@ -111,7 +111,7 @@ class Figure1(AbstractFigure):
             at_most(
                 "attention and network differ at no time: loss and effective map (T4)",
                 [
-                    np.abs(data["loss"] - data["network_loss"]).max(),
+                    abs(data["loss"] - data["network_loss"]).max(),
                     data["network_distance"].max(),
                 ],
                 _ROUNDING,
@@ -135,7 +135,7 @@ class Figure1(AbstractFigure):
             ),
             at_most(
                 "the loss follows five scalars from the initial weights (T10), in initial scales",
-                np.abs(data["loss"] - data["predicted_loss"]).max("time") / self.init_scale,
+                abs(data["loss"] - data["predicted_loss"]).max("time") / self.init_scale,
                 _ORDER_OF_ERROR,
             ),
             relatively_within(
@@ -215,8 +215,8 @@ def _draw_loss(axes: Any, data: xr.Dataset) -> None:
 
 
 def _draw_distances(axes: Any, data: xr.Dataset) -> None:
-    theory = np.abs(data["loss"] - data["predicted_loss"]).max("seed")
-    network = np.abs(data["loss"] - data["network_loss"]).max("seed")
+    theory = abs(data["loss"] - data["predicted_loss"]).max("seed")
+    network = abs(data["loss"] - data["network_loss"]).max("seed")
     axes.plot(data["time"], theory, color=colour(0), label="attention − theory (T10)")
     axes.plot(
         data["time"],

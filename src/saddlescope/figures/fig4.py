@@ -45,7 +45,7 @@ class Figure4(AbstractFigure):
         "the dotted levels without a rest. Circles are the drops predicted from the initial "
         "weights alone, for the first seeds. At rank one every level is a multiple, but not every "
         "plateau is long: where two heads rise by chance at nearly the same time, the plateau "
-        "between them is short (about one in seven lasts less than the stated share)."
+        "between them is short (about one in nine of those after the first drop)."
     )
     seconds = 16.0
 

@@ -38,7 +38,7 @@ class Figure6(AbstractFigure):
     heads: int = 8
     init_scale: float = 1e-5
     seeds: int = 6
-    points: int = 600
+    points: int = 800
     prompts: int = 50_000
 
     id = "fig6"
@@ -53,9 +53,9 @@ class Figure6(AbstractFigure):
         "(Λ + (Λ + tr Λ)/N)⁻¹ (dashed: T10). (c) Every head's matrix, over its length and with "
         "its value's sign, on the plateau and at the end, beside the two predicted directions. "
         "Silent alignment needs a small start: heads align as the initial scale to the power of "
-        "the elapsed share of the plateau, so at scale .1 they are not parallel before the drop."
+        "the elapsed share of the plateau, so at scale .1 they are far from parallel half-way."
     )
-    seconds = 6.0
+    seconds = 4.0
 
     @classmethod
     def quick(cls) -> Figure6:

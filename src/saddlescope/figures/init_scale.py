@@ -9,11 +9,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import MergedAttention, PaperStart, SeparateAttention
+from saddlescope.attention import MergedAttention, SeparateAttention
 from saddlescope.attention.base import AbstractLinearAttention
-from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import (
@@ -24,7 +22,6 @@ from saddlescope.figures.claim import (
     relatively_within,
     within,
 )
-from saddlescope.figures.lazy_course import lazy_course
 from saddlescope.figures.panels import (
     THEORY,
     TIME_LABEL,
@@ -34,8 +31,8 @@ from saddlescope.figures.panels import (
     shades,
     sheet,
 )
+from saddlescope.figures.scale_runs import ScaleRuns, crossing
 from saddlescope.figures.watch import Watch
-from saddlescope.measure import stages
 from saddlescope.task import InContextRegression
 from saddlescope.theory import modes, plateau_losses, predict_staircase, time_course
 
@@ -43,7 +40,6 @@ from saddlescope.theory import modes, plateau_losses, predict_staircase, time_co
 _SMALL = 0.01
 # Up to this one separate attention's drops are predicted.
 _PREDICTED = 0.1
-_EARLIEST = 1e-4
 _MODELS = ("merged", "separate")
 _LEFT_LABEL = "share of excess loss left"
 
@@ -67,15 +63,17 @@ class InitScale(AbstractFigure):
     text = (
         "The same random starts at different scales w, light is large. (a) Merged attention: its "
         "one plateau shortens with the logarithm of the scale; dashed is the theory of small "
-        "starts (T10) up to w = .1 and of a frozen kernel at the largest. (b) Separate attention: "
-        "every plateau shortens as 1/w; circles are the drops predicted by T13. At the largest "
-        "scale both decay from the first moment on, a sum of exponentials with the rates of the "
-        "initial kernel; in between steps blur into one slow decay. (c) How long it takes to lose "
-        "half of the excess loss. The lazy limit is not exact here: with a handful of heads the "
-        "initial function grows along with the weights, which still move by a fifth to a half of "
-        "their length, and no scale makes that less."
+        "starts (T10) as far as it goes and of a frozen kernel at the largest. (b) Separate "
+        "attention: every plateau shortens as 1/w; circles are the drops predicted by T13. At the "
+        "largest scale both decay from the first moment on, a sum of exponentials with the rates "
+        "of the initial kernel; in between steps blur into one slow decay. (c) The smallest and "
+        "the largest start on one clock: the large ones decay without delay, and slower later, as "
+        "the kernel's rates differ. (d) How long it takes to lose half of the excess loss. The "
+        "lazy limit is not exact here: with a handful of heads the initial function grows along "
+        "with the weights, which still move by a fifth to a half of their length, and no scale "
+        "makes that less."
     )
-    seconds = 12.0
+    seconds = 9.0
 
     @classmethod
     def quick(cls) -> InitScale:
@@ -88,7 +86,7 @@ class InitScale(AbstractFigure):
             SeparateAttention(self.separate_heads, rank=1),
         )
         parts = [
-            self._numbers(watch, name, task, model)
+            self._runs.numbers(watch, name, task, model)
             for name, model in watch.each(zip(_MODELS, models, strict=True))
         ]
         data = xr.concat(parts, dim="model").assign_coords(model=list(_MODELS))
@@ -107,7 +105,7 @@ class InitScale(AbstractFigure):
         half_times = data["half_time"].to_numpy()
         waiting = (data["initial_rate"] / data["highest_rate"]).to_numpy()
         last = data.isel(scale=-1)
-        lazy_error = np.abs(last["lazy_loss"] - last["loss"]).max("time") / last["excess"]
+        lazy_error = abs(last["lazy_loss"] - last["loss"]).max("time") / last["excess"]
         drops = data["drop_count"].to_numpy()
         predicted, drop_times = data["small_drop_time"].to_numpy()[small], _measured_drops(data)
         return (
@@ -173,60 +171,14 @@ class InitScale(AbstractFigure):
             panel.set_title(f"({letter})", loc="right")
         return drawing
 
-    def _starts(self, task: InContextRegression, model: AbstractLinearAttention) -> list[Any]:
-        """The initial weights of every scale, seeds along the first axis of each."""
-        return [
-            stack_starts(PaperStart(scale), model, task, range(self.seeds)) for scale in self.scales
-        ]
-
-    def _numbers(
-        self, watch: Watch, name: str, task: InContextRegression, model: AbstractLinearAttention
-    ) -> xr.Dataset:
-        """The losses of one model at all scales, and what they would be by a frozen kernel."""
-        time = np.concatenate([[0.0], np.geomspace(_EARLIEST, self.until, self.points - 1)])
-        starts = self._starts(task, model)
-        run = watch.train(
-            name,
-            model,
-            task,
-            weights={key: np.concatenate([start[key] for start in starts]) for key in starts[0]},
-            method=GradientFlow(until=self.until, converged=1e-7),
-            record=Record(at=time, weights=False),
-        )
-        shape = (len(self.scales), self.seeds)
-        # The run ends where all have converged.
-        rows = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
-        loss = rows.reshape(*shape, -1)
-        courses = [
-            lazy_course(task, model, {key: array[seed] for key, array in start.items()})
-            for start in starts
-            for seed in range(self.seeds)
-        ]
-        least = courses[0].least_loss
-        lazy = np.array([course.loss(time) for course in courses])
-        counts = [len(stages(row, time).drops) for row in rows]
-        axes = ("scale", "seed")
-        return xr.Dataset(
-            {
-                "loss": ((*axes, "time"), loss),
-                "lazy_loss": (("seed", "time"), lazy[-self.seeds :]),
-                "excess": (axes, loss[:, :, 0] - least),
-                "half_time": (axes, _half_times(time, rows, least).reshape(shape)),
-                "lazy_half_time": (axes, _half_times(time, lazy, least).reshape(shape)),
-                "initial_rate": (
-                    axes,
-                    np.array([course.initial_rate for course in courses]).reshape(shape),
-                ),
-                "highest_rate": (axes, _highest_rates(time, rows, least).reshape(shape)),
-                "drop_count": (axes, np.array(counts, dtype=float).reshape(shape)),
-            },
-            coords={"time": time, "scale": list(self.scales), "seed": list(range(self.seeds))},
-        )
+    @property
+    def _runs(self) -> ScaleRuns:
+        return ScaleRuns(self.scales, self.seeds, self.until, self.points)
 
     def _small_merged(self, task: InContextRegression, time: FloatArray) -> FloatArray:
         """The loss of the first seed of merged attention by T10, NaN where the start is large."""
         courses = []
-        for start in self._starts(task, MergedAttention(self.merged_heads)):
+        for start in self._runs.starts(task, MergedAttention(self.merged_heads)):
             first = {key: array[0] for key, array in start.items()}
             try:
                 courses.append(time_course(task, weights=first, times=time).loss)
@@ -239,7 +191,7 @@ class InitScale(AbstractFigure):
     ) -> FloatArray:
         """The drop times of the first seed of separate attention by T13, NaN for large starts."""
         table = np.full((len(self.scales), len(self.spectrum)), np.nan)
-        for row, start in enumerate(self._starts(task, model)):
+        for row, start in enumerate(self._runs.starts(task, model)):
             if self.scales[row] <= _PREDICTED:
                 weights = {key: array[0] for key, array in start.items()}
                 drops = predict_staircase(task, model, weights, self.until).drops
@@ -252,33 +204,7 @@ def _measured_drops(data: xr.Dataset) -> FloatArray:
     middles = (data["level_loss"].to_numpy()[:-1] + data["level_loss"].to_numpy()[1:]) / 2
     loss = data["loss"].sel(model="separate").isel(seed=0).to_numpy()
     time = data["time"].to_numpy()
-    return np.stack([_crossing(time, loss, middle) for middle in middles], axis=-1)
-
-
-def _crossing(time: FloatArray, loss: FloatArray, level: Any) -> FloatArray:
-    """When a loss first is below a level, NaN if never: along the last axis, in ln t."""
-    below = loss <= np.asarray(level)[..., None]
-    after = np.maximum(below.argmax(axis=-1), 2)
-    high, low = (
-        np.take_along_axis(loss, (after - back)[..., None], axis=-1)[..., 0] for back in (1, 0)
-    )
-    share = np.clip((high - level) / np.maximum(high - low, 1e-300), 0, 1)
-    times = time[after - 1] * (time[after] / time[after - 1]) ** share
-    return np.where(below.any(axis=-1), times, np.nan)
-
-
-def _half_times(time: FloatArray, loss: FloatArray, least: float) -> FloatArray:
-    """When half of the excess loss is lost."""
-    return _crossing(time, loss, (loss[..., 0] + least) / 2)
-
-
-def _highest_rates(time: FloatArray, loss: FloatArray, least: float) -> FloatArray:
-    """The fastest decay of the excess loss, from record to record, until a thousandth is left."""
-    excess = np.maximum(loss - least, 1e-300)
-    rates = -np.diff(np.log(excess), axis=-1) / np.diff(time)
-    lasting = excess[..., 1:] > 1e-3 * excess[..., :1]
-    highest: FloatArray = np.where(lasting, rates, 0.0).max(axis=-1)
-    return highest
+    return np.stack([crossing(time, loss, middle) for middle in middles], axis=-1)
 
 
 def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:
@@ -333,9 +259,7 @@ def _draw_decays(axes: Any, data: xr.Dataset) -> None:
             scale = float(data["scale"][place])
             clock = one["time"] / one["half_time"][place]
             label = f"{name}, $w={scale:g}$"
-            axes.plot(
-                clock, _left(one)[place], color=colour(5 * row), linewidth=width, label=label
-            )
+            axes.plot(clock, _left(one)[place], color=colour(5 * row), linewidth=width, label=label)
         axes.plot(
             clock,
             _left(one.isel(scale=-1), "lazy_loss"),
@@ -371,5 +295,7 @@ def _draw_half_times(axes: Any, data: xr.Dataset) -> None:
             linestyle=":",
             label=None if place else "frozen kernel",
         )
-    axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$", ylabel=r"time to half  $t/\tau$")
+    axes.set(
+        xscale="log", yscale="log", xlabel="initial scale  $w$", ylabel=r"time to half  $t/\tau$"
+    )
     legend(axes, 2)

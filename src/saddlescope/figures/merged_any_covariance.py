@@ -78,7 +78,7 @@ class MergedAnyCovariance(AbstractFigure):
                 _ORDER_OF_ERROR,
             ),
             within(
-                "the error is proportional to the scale where inputs are not white: its power (T10)",
+                "where inputs are not white the error goes as a power of the scale, 1 (T10)",
                 orders,
                 np.ones(orders.shape),
                 0.05,
@@ -147,8 +147,8 @@ class MergedAnyCovariance(AbstractFigure):
         columns = {
             "drop_time": found["drop_time"].to_numpy()[:, 0],
             "predicted_drop_time": found["predicted_drop_time"].to_numpy()[:, 0],
-            "leading_plateau": [duration.leading for duration in durations],
-            "aligned_plateau": [duration.aligned for duration in durations],
+            "leading_plateau": np.array([duration.leading for duration in durations]),
+            "aligned_plateau": np.array([duration.aligned for duration in durations]),
         }
         return xr.Dataset(
             {
@@ -160,7 +160,7 @@ class MergedAnyCovariance(AbstractFigure):
                 ),
                 "level_loss": ("level", found["level_loss"].to_numpy()),
                 "growth_rate": float(np.linalg.norm(modes(task).drive)),
-                **{key: (axes, np.reshape(values, shape)) for key, values in columns.items()},
+                **{key: (axes, values.reshape(shape)) for key, values in columns.items()},
             },
             coords={"scale": list(self.scales), "seed": list(range(self.seeds))},
         )
@@ -180,7 +180,7 @@ def _spectrum(name: str) -> Spectrum:
 
 def _error(data: xr.Dataset) -> xr.DataArray:
     """The largest distance of the loss from its theory at any time."""
-    return np.abs(data["loss"] - data["predicted_loss"]).max("point")
+    return abs(data["loss"] - data["predicted_loss"]).max("point")
 
 
 def _power(scale: FloatArray, values: FloatArray) -> FloatArray:
@@ -211,7 +211,9 @@ def _draw_errors(axes: Any, data: xr.Dataset) -> None:
     for place, name in enumerate(data["covariance"].to_numpy()):
         options = {"color": colour(place), "markersize": 4, "linewidth": 0.8}
         worst = error[place].max("seed")
-        axes.plot(scale, worst, _MARKERS[place] + "-", label=_label(name), **options)
+        axes.plot(
+            scale, worst, _MARKERS[place % len(_MARKERS)] + "-", label=_label(name), **options
+        )
     start = error.max("seed").isel(scale=int(scale.argmax()))
     for power, anchor in ((1, float(start.max())), (2, float(start.min()))):
         law = 2 * anchor * (scale / scale.max()) ** power
@@ -230,7 +232,7 @@ def _draw_drops(axes: Any, data: xr.Dataset) -> None:
         axes.plot(
             scale,
             rate * one["drop_time"],
-            _MARKERS[place],
+            _MARKERS[place % len(_MARKERS)],
             color=colour(place),
             markersize=5,
             label=_label(name),
@@ -245,7 +247,7 @@ def _draw_drops(axes: Any, data: xr.Dataset) -> None:
 
 def _label(name: str) -> str:
     """A covariance in words."""
-    kind, dimension, *exponent = str(name).split(":")
+    kind, _, *exponent = str(name).split(":")
     if kind == "power":
         return rf"$\lambda_d\propto d^{{-{exponent[0]}}}$"
     return {"white": "white", "random": "random, not diagonal"}.get(kind, str(name))

@@ -59,9 +59,7 @@ def merged_numbers(run: Trajectory) -> xr.Dataset:
     """
     data = staircase_numbers(run)
     task, places = run.setting.task, range(len(run.setting.seeds))
-    courses = [
-        time_course(task, weights=run.weights(place, 0), times=run.time) for place in places
-    ]
+    courses = [time_course(task, weights=run.weights(place, 0), times=run.time) for place in places]
     data["predicted_loss"] = (("seed", "time"), np.array([course.loss for course in courses]))
     data["predicted_diagonal"] = (
         ("seed", "time", "direction"),

@@ -7,6 +7,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from saddlescope.drawing import COLOURS, THEORY_COLOUR, Drawing, legend
 
@@ -20,6 +22,7 @@ __all__ = [
     "levels",
     "shades",
     "sheet",
+    "tidy",
 ]
 
 TIME_LABEL = r"flow time  $t/\tau$"
@@ -56,3 +59,17 @@ def levels(axes: Axes, values: Any, label: str | None = None) -> None:
             label=label if place == 0 else None,
             **THEORY,
         )
+
+
+def tidy(drawing: Figure) -> None:
+    """Leave only decades labelled on logarithmic axes that span one or more of them."""
+    for axes in drawing.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            if axis.get_scale() == "log" and low > 0 and _decades(low, high) >= 1:
+                axis.set_minor_formatter(NullFormatter())
+
+
+def _decades(low: float, high: float) -> int:
+    """How many whole decades lie between two numbers, ends included."""
+    return int(np.floor(np.log10(high * 1.0001)) - np.ceil(np.log10(low * 0.9999)))

@@ -19,6 +19,7 @@ from saddlescope.drawing import STYLE
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim
+from saddlescope.figures.panels import tidy
 from saddlescope.figures.version import code_version
 from saddlescope.figures.watch import Watch
 
@@ -146,7 +147,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
     try:
         stored = _stored(figure, out)
         if stored is None:
-            watch = Watch(tell, folder / "unfinished")
+            watch = Watch(tell, folder / "unfinished", out / "runs")
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
@@ -155,6 +156,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
             data, seconds, watch = *stored, Watch(tell)
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
+            tidy(drawing)
             if stored is None:
                 for ending in _PICTURES:
                     drawing.savefig(folder / f"figure.{ending}", dpi=160)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import MergedAttention, SeparateAttention
 from saddlescope.attention.base import AbstractLinearAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.base import AbstractFigure
-from saddlescope.figures.claim import Claim, at_least, equal, relatively_within
+from saddlescope.figures.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.panels import (
     LOSS_LABEL,
     THEORY,
@@ -58,19 +59,19 @@ class Softmax(AbstractFigure):
         "from the same weights on the same prompts (dotted). (a) Merged: one drop. (b) Separate: "
         "a staircase, whose plateaus lie a little above those of linear attention (dashed). (c) "
         "What the heads of one seed have learned along each eigenvector, by the softmax's first "
-        "order in its scores: one eigenvector a drop, the strongest first. No theory gives "
-        "these times: heads of one sign help each other here, and drops follow one another faster. "
-        "Each prompt is there twice, with query and target reversed the second time: in a plain "
-        "sample the mean label, which softmax returns while its weights are small, "
-        "correlates with the target by chance, and that drives all values at once off the "
-        "first plateau. The blocks that are zero in expectation are left out, as in Figures 1 and "
-        "3; trained on a sample they fit its noise and blur the later plateaus."
+        "order in its scores, W = Σ v_i U_i: one eigenvector a drop, the strongest first. No "
+        "theory gives these times: the first drop comes about when linear attention's does, later "
+        "ones sooner. Each prompt is there twice, with query and target reversed the second time: "
+        "in a plain sample the mean label, which softmax returns while its weights are small, "
+        "correlates with the target by chance, and that drives all values at once, long before "
+        "the first drop is due. The blocks that are zero in expectation are left out, as in "
+        "Figures 1 and 3; trained on a sample they fit its noise and blur the later plateaus."
     )
     seconds = 75.0
 
     @classmethod
     def quick(cls) -> Softmax:
-        return cls(seeds=2, prompts=400, merged_steps=400, separate_steps=3500, points=700)
+        return cls(seeds=1, prompts=400, merged_steps=400, separate_steps=3500, points=700)
 
     def compute(self, watch: Watch) -> xr.Dataset:
         task = InContextRegression(self.spectrum, self.context_length)
@@ -88,22 +89,18 @@ class Softmax(AbstractFigure):
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seeds, dimension = data.sizes["seed"], len(self.spectrum)
-        found = data["separate_level"].to_numpy()
-        wanted = np.broadcast_to(data["separate_linear_level"].to_numpy(), found.shape)
-        both = np.isfinite(found) & np.isfinite(wanted)
+        distances = _distance(data, "separate")
         return (
             equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)),
             at_least("separate: the loss drops several times", data["separate_drops"], 3),
-            relatively_within(
-                "merged: it falls to where linear attention does on the same prompts",
-                data["merged_level"][:, 1],
-                np.full(seeds, float(data["merged_linear_level"][1])),
-                0.1,
+            at_most(
+                "merged: it falls to where linear attention does, share of the fall between them",
+                _distance(data, "merged")[:, 1],
+                0.05,
             ),
-            relatively_within(
-                "separate: its plateaus lie where linear attention has them on the same prompts",
-                found[both],
-                wanted[both],
+            at_most(
+                "separate: its plateaus lie where linear attention has them, in the same way",
+                distances[np.isfinite(distances)],
                 0.1,
             ),
             equal(
@@ -124,6 +121,7 @@ class Softmax(AbstractFigure):
         axes[0, 0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
         for panel, letter in zip(axes[0], "abc", strict=True):
             panel.set(xscale="log", xlabel=TIME_LABEL)
+            panel.xaxis.set_minor_formatter(NullFormatter())
             panel.set_title(f"({letter})", loc="right")
         return drawing
 
@@ -197,6 +195,14 @@ def _plateaus(run: Trajectory, count: int) -> FloatArray:
     return table
 
 
+def _distance(data: xr.Dataset, name: str) -> FloatArray:
+    """How far the plateaus are from linear attention's on the same prompts, in whole falls."""
+    known = data[f"{name}_linear_level"].to_numpy()
+    fall = np.nanmax(known) - np.nanmin(known)
+    distance: FloatArray = np.abs(data[f"{name}_level"].to_numpy() - known) / fall
+    return distance
+
+
 def _learning_order(shares: FloatArray) -> FloatArray:
     """The directions in the order in which half of their last share is learned, from 1, [S, D]."""
     passed = shares >= shares[:, -1:] / 2
@@ -239,5 +245,5 @@ def _draw_learned(axes: Any, data: xr.Dataset) -> None:
             label=f"$e_{direction + 1}$",
         )
     axes.axhline(1, color="black", label="linear optimum", zorder=0, **THEORY)
-    axes.set_ylabel(r"learned  $e_d^\top\sum_i v_iU_i\,e_d\,/\,\xi_d$")
-    legend(axes, 5)
+    axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
+    legend(axes, 3)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 import saddlescope
-from saddlescope.figures.base import AbstractFigure
 
 _HOME = Path(saddlescope.__file__).parent
 _COMPUTING = ("attention", "dynamics", "measure", "task", "theory", "transformer")
@@ -17,10 +17,23 @@ _LIBRARIES = ("diffrax", "equinox", "jax", "jaxlib", "matplotlib", "numpy", "opt
 
 
 @cache
-def code_version(figure: type[AbstractFigure]) -> str:
+def code_version(figure: type) -> str:
     """A digest of the modules that compute and draw a figure, and of the libraries under them."""
-    files = [path for name in _COMPUTING for path in (_HOME / name).rglob("*.py")]
-    files += [*_HOME.glob("*.py"), *_modules_of(figure)]
+    files = [path for name in _COMPUTING for path in _sources(name)]
+    return _digest([*files, *_HOME.glob("*.py"), *_modules_of(figure)])
+
+
+@cache
+def transformer_version() -> str:
+    """A digest of the modules that train and measure transformers, and of the libraries."""
+    return _digest(path for name in ("measure", "transformer") for path in _sources(name))
+
+
+def _sources(name: str) -> Iterable[Path]:
+    return (_HOME / name).rglob("*.py")
+
+
+def _digest(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.read_bytes() + b"\0")
@@ -29,7 +42,7 @@ def code_version(figure: type[AbstractFigure]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _modules_of(figure: type[AbstractFigure]) -> list[Path]:
+def _modules_of(figure: type) -> list[Path]:
     """The figure's own module and those of its family that it uses, directly or not."""
     found: set[str] = set()
     waiting = [figure.__module__]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import xarray as xr
+
 from saddlescope import storage
 from saddlescope.attention.base import AbstractAttention
 from saddlescope.dynamics import Progress, train
 from saddlescope.errors import CannotRead
+from saddlescope.figures.version import transformer_version
 from saddlescope.trajectory import Trajectory
+from saddlescope.transformer import GrokkingExperiment, InductionExperiment
 
 Item = TypeVar("Item")
 
@@ -19,20 +24,20 @@ Item = TypeVar("Item")
 class Watch:
     """Passes progress on, and keeps the runs of an unfinished figure in a folder.
 
-    `report` is called with the share of the figure that is done, from 0 to 1.
+    `report` is called with the share of the figure that is done, from 0 to 1. `shared` is a folder
+    for experiments that more than one figure shows; it outlives the figures.
     """
 
     def __init__(
-        self, report: Callable[[float], Any] | None = None, folder: Path | None = None
+        self,
+        report: Callable[[float], Any] | None = None,
+        folder: Path | None = None,
+        shared: Path | None = None,
     ) -> None:
         self._report = report
         self._folder = folder
+        self._shared = shared
         self._begin, self._end = 0.0, 1.0
-
-    @property
-    def folder(self) -> Path | None:
-        """Where unfinished work may be kept; None where nothing is to be kept."""
-        return self._folder
 
     def done(self, share: float) -> None:
         """Tell that a share of the present part is done."""
@@ -72,6 +77,14 @@ class Watch:
         if saved is not None and last.seconds > _WORTH_KEEPING:
             run.save(saved)
         return run
+
+    def carry_out(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
+        """Run an experiment with transformers, or read it where it was run before."""
+        home = None
+        if self._shared is not None:
+            digest = hashlib.sha256(f"{experiment!r} {transformer_version()}".encode()).hexdigest()
+            home = self._shared / digest[:16]
+        return experiment.run(home, lambda progress: self.done(progress.share))
 
     def clear(self) -> None:
         """Forget what was kept: the figure is finished."""
