@@ -48,7 +48,7 @@ class LanguageEvaluation(AbstractEvaluation):
     - `prefix_matching`: of each head.
     """
 
-    sequences: Int[Array, "size context+1"]
+    sequences: Int[Array, "S T"]
     probes: Int[Array, "probe T"]
 
     @staticmethod
