@@ -37,13 +37,13 @@ class DecoderShape:
     16
     """
 
-    vocabulary: int
-    context: int
-    layers: int = 2
-    heads: int = 4
-    d_model: int = 128
+    vocabulary: Any
+    context: Any
+    layers: Any = 2
+    heads: Any = 4
+    d_model: Any = 128
     d_head: Any = None
-    d_mlp: int = 0
+    d_mlp: Any = 0
     positions: Any = "learned"
     layer_norm: Any = False
     activation: Any = "relu"

@@ -48,8 +48,8 @@ class LanguageEvaluation(AbstractEvaluation):
     - `prefix_matching`: of each head.
     """
 
-    sequences: Int[Array, "size context+1"]
-    probes: Int[Array, "probe T"]
+    sequences: Int[Array, "S T"]
+    probes: Int[Array, "P R"]
 
     @staticmethod
     def of(source: AbstractSource, key: Any, size: int) -> LanguageEvaluation:
@@ -77,7 +77,7 @@ class LanguageEvaluation(AbstractEvaluation):
         score = in_context_score(losses, **windows(len(losses))) if sound else np.nan
         matching = prefix_matching(patterns, np.asarray(self.probes)) if sound else np.nan
         return {
-            "loss": losses.mean(),
+            "loss": np.asarray(losses.mean()),
             "token_loss": losses,
             "in_context_score": np.asarray(score),
             "prefix_matching": np.broadcast_to(matching, heads),

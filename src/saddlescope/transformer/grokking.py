@@ -69,8 +69,8 @@ class GrokkingExperiment:
     @staticmethod
     def quick(**changes: Any) -> GrokkingExperiment:
         """For tests: a small prime and most of its pairs, in seconds."""
-        small = {"p": 23, "share": 0.7, "d_model": 32, "d_mlp": 64, "heads": 2}
-        small |= {"steps": 1500, "record": 31, "learning_rate": 3e-3}
+        small = {"p": 17, "share": 0.8, "d_model": 32, "d_mlp": 128, "heads": 2}
+        small |= {"steps": 600, "record": 25, "learning_rate": 3e-3}
         return GrokkingExperiment(**{**small, **changes})
 
     def shape(self) -> DecoderShape:

@@ -93,8 +93,9 @@ class InductionExperiment:
     @staticmethod
     def quick(**changes: Any) -> InductionExperiment:
         """For tests: one and two layers on short sequences, in seconds."""
-        small = {"layers": (1, 2), "vocabulary": 16, "context": 32, "heads": 2, "d_model": 32}
-        small |= {"steps": 400, "record": 21, "batch_size": 32, "learning_rate": 5e-3}
+        small = {"layers": (1, 2), "vocabulary": 32, "context": 32, "heads": 2, "d_model": 32}
+        small |= {"positions": "rotary", "learning_rate": 1e-2, "warmup": 20}
+        small |= {"steps": 400, "record": 21}
         return InductionExperiment(**{**small, **changes})
 
     def shape(self, layers: int) -> DecoderShape:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +14,7 @@ from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
 
 
-@dataclass(frozen=True)
-class AdamW:
+class AdamW(eqx.Module):
     """Adam with decoupled decay of every weight (Loshchilov and Hutter 2019).
 
     The learning rate rises linearly over the first `warmup` steps and then stays.
@@ -24,23 +23,30 @@ class AdamW:
     (0.9, 0.98)
     """
 
-    learning_rate: Any = 3e-3
-    weight_decay: Any = 0.0
-    betas: Any = (0.9, 0.99)
-    warmup: Any = 50
+    learning_rate: Any
+    weight_decay: Any
+    betas: Any
+    warmup: Any
 
-    def __post_init__(self) -> None:
-        rate = number("learning_rate", self.learning_rate, above=0)
-        decay = number("weight_decay", self.weight_decay, at_least=0)
-        if np.shape(self.betas) != (2,):
-            raise InvalidInput("betas", self.betas, "must be two numbers")
-        betas = tuple(number("betas", beta, at_least=0) for beta in self.betas)
-        if max(betas) >= 1:
-            raise InvalidInput("betas", self.betas, "must be below 1")
-        object.__setattr__(self, "learning_rate", rate)
-        object.__setattr__(self, "weight_decay", decay)
-        object.__setattr__(self, "betas", betas)
-        object.__setattr__(self, "warmup", whole_number("warmup", self.warmup, at_least=0))
+    def __init__(
+        self,
+        learning_rate: Any = 3e-3,
+        weight_decay: Any = 0.0,
+        betas: Any = (0.9, 0.99),
+        warmup: Any = 50,
+    ) -> None:
+        self.learning_rate = number("learning_rate", learning_rate, above=0)
+        self.weight_decay = number("weight_decay", weight_decay, at_least=0)
+        if np.shape(betas) != (2,):
+            raise InvalidInput("betas", betas, "must be two numbers")
+        self.betas = tuple(number("betas", beta, at_least=0) for beta in betas)
+        if max(self.betas) >= 1:
+            raise InvalidInput("betas", betas, "must be below 1")
+        self.warmup = whole_number("warmup", warmup, at_least=0)
+
+    def traced(self) -> AdamW:
+        """The same with arrays for numbers: nothing is compiled anew for other ones."""
+        return jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), self)
 
     def begin(self, weights: Any) -> Any:
         """The moments before the first step."""
@@ -51,7 +57,7 @@ class AdamW:
         # optax raises a float to the power of its whole count, which strict promotion refuses.
         with jax.numpy_dtype_promotion("standard"):
             directions, moments = self._directions().update(gradient, moments, weights)
-        risen = jnp.minimum((step + 1).astype(jnp.float32) / max(self.warmup, 1), 1.0)
+        risen = jnp.minimum((step + 1).astype(jnp.float32) / jnp.maximum(self.warmup, 1.0), 1.0)
         rate = -self.learning_rate * risen
         changes = {name: rate * direction for name, direction in directions.items()}
         return optax.apply_updates(weights, changes), moments

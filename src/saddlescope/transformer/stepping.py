@@ -23,8 +23,8 @@ class Problem(eqx.Module):
 
     source: AbstractSource
     evaluation: AbstractEvaluation
+    optimiser: AdamW
     shape: DecoderShape = eqx.field(static=True)
-    optimiser: AdamW = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     together: bool = eqx.field(static=True)
     """Whether seeds are computed in one batch or one after another."""
@@ -103,7 +103,8 @@ def evaluate(problem: Problem, state: State) -> Any:
 @eqx.filter_jit
 def _evaluate(problem: Problem, state: State) -> Any:
     def one(weights: Any) -> Any:
-        norms = [jnp.sqrt((array * array).sum()) for array in weights.values()]
+        # In the order of the shape: compiled code sees a dictionary sorted by name.
+        norms = [jnp.sqrt((weights[name] ** 2).sum()) for name in problem.shape.weights]
         return problem.evaluation.compute(Decoder(weights, problem.shape)), jnp.stack(norms)
 
     return problem.over_seeds(one, state.weights)

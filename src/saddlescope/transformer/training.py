@@ -95,18 +95,18 @@ def fit(
     ('seed', 'step')
     """
     _check(shape, source)
-    if evaluation is None:
-        evaluation = _evaluation(source)
+    optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
+    size, chosen = whole_number("batch_size", batch_size), chosen_seeds(seeds)
+    grid = recorded_steps(whole_number("steps", steps), record)
     problem = Problem(
         source=source,
-        evaluation=evaluation,
+        evaluation=_evaluation(source) if evaluation is None else evaluation,
         shape=shape,
-        optimiser=AdamW(learning_rate, weight_decay, betas, warmup),
-        batch_size=whole_number("batch_size", batch_size),
+        optimiser=optimiser.traced(),
+        batch_size=size,
         together=jax.default_backend() != "cpu" if together is None else bool(together),
     )
-    grid = recorded_steps(whole_number("steps", steps), record)
-    training = _Training(problem, chosen_seeds(seeds), grid)
+    training = _Training(problem, optimiser, chosen, grid)
     with StopRequest() as stop:
         return training.carry_out(stop, progress, checkpoint)
 
@@ -173,6 +173,7 @@ class _Training:
     """A training made ready to be carried out, a segment at a time."""
 
     problem: Problem
+    optimiser: AdamW
     seeds: tuple[int, ...]
     grid: AnyArray
 
@@ -181,7 +182,7 @@ class _Training:
         return {
             **dataclasses.asdict(self.problem.shape),
             **self.problem.source.describe(),
-            **dataclasses.asdict(self.problem.optimiser),
+            **dataclasses.asdict(self.optimiser),
             "batch_size": self.problem.batch_size,
             "seeds": self.seeds,
             "steps": int(self.grid[-1]),

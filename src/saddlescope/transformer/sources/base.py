@@ -33,10 +33,10 @@ class AbstractSource(eqx.Module):
         return self.vocabulary
 
     @abc.abstractmethod
-    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Sequences to train on."""
 
-    def held_out(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def held_out(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Sequences that are not trained on: fresh ones, where the source never repeats itself."""
         return self.batch(key, size)
 

@@ -45,13 +45,11 @@ class RepeatedTokens(AbstractSource):
                 "longest", longest, f"must be at most half of context = {context}, to repeat once"
             )
 
-    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Fresh sequences."""
         return self.batch_with_periods(key, size)[0]
 
-    def batch_with_periods(
-        self, key: Any, size: int
-    ) -> tuple[Int[Array, "size context+1"], Int[Array, " size"]]:
+    def batch_with_periods(self, key: Any, size: int) -> tuple[Int[Array, "S T"], Int[Array, " S"]]:
         """Fresh sequences and the period of each."""
         for_tokens, for_periods = jax.random.split(key)
         block = jax.random.randint(for_tokens, (size, self.longest), 0, self.vocabulary)

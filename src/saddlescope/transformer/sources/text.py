@@ -85,11 +85,11 @@ class Text(AbstractSource):
         tokens = tokens.astype(np.uint8 if self.vocabulary <= 256 else np.uint16)
         self.train, self.test = jnp.asarray(tokens[:kept]), jnp.asarray(tokens[kept:])
 
-    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Passages to train on."""
         return self._passages(self.train, key, size)
 
-    def held_out(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def held_out(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Passages of the last tenth."""
         return self._passages(self.test, key, size)
 

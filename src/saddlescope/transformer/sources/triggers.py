@@ -74,13 +74,13 @@ class BigramTriggers(AbstractSource):
             law = law @ self.bigram
         self.unigram = law / law.sum()
 
-    def batch(self, key: Any, size: int) -> Int[Array, "size context+1"]:
+    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
         """Fresh sequences."""
         return self.batch_with_outputs(key, size)[0]
 
     def batch_with_outputs(
         self, key: Any, size: int
-    ) -> tuple[Int[Array, "size context+1"], Int[Array, "size K"]]:
+    ) -> tuple[Int[Array, "S T"], Int[Array, "S K"]]:
         """Fresh sequences, and the output o_k that each trigger has in each."""
         for_outputs, for_first, for_rest = jax.random.split(key, 3)
         outputs = jax.random.randint(for_outputs, (size, self.triggers), 0, self.vocabulary)

@@ -1,0 +1,181 @@
+"""Tiny versions of both experiments, end to end."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.progress import Progress
+from saddlescope.transformer import (
+    GrokkingExperiment,
+    InductionExperiment,
+    emergence,
+    generalisation_step,
+    induction,
+    memorisation_step,
+)
+
+
+@pytest.fixture(scope="module")
+def induced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, xr.Dataset, list[Progress]]:
+    folder, told = tmp_path_factory.mktemp("induction"), list[Progress]()
+    return folder, InductionExperiment.quick().run(folder, told.append), told
+
+
+def test_two_layers_learn_to_induce_and_one_does_not(induced: Any) -> None:
+    _, dataset, _ = induced
+    when = emergence(dataset)
+    assert when.dims == ("layers", "seed")
+    assert np.isnan(when.sel(layers=1)).all()
+    assert ((when.sel(layers=2) > 20) & (when.sel(layers=2) < 400)).all()
+    last = dataset.isel(step=-1, seed=0)
+    assert last["prefix_matching"].sel(layers=2, layer=1).max() > 0.7
+    assert last["copying"].sel(layers=2, layer=1).max() > 0.7
+    # ln 32 nats are there to be gained; one layer gets what the set of the tokens is worth.
+    assert last["in_context_score"].sel(layers=2) < -0.8 * np.log(32)
+    assert last["in_context_score"].sel(layers=1) > -0.5 * np.log(32)
+
+
+def test_depths_share_axes_and_what_a_depth_lacks_is_nan(induced: Any) -> None:
+    _, dataset, _ = induced
+    assert dataset["layers"].to_numpy().tolist() == [1, 2]
+    assert dataset["qk_marginal_rank"].dims == ("layers", "seed", "step", "layer", "head")
+    assert np.isnan(dataset["qk_marginal_rank"].sel(layers=1, layer=1)).all()
+    assert np.isfinite(dataset["qk_marginal_rank"].sel(layers=2)).all()
+
+
+def test_progress_is_that_of_all_depths(induced: Any) -> None:
+    shares = [progress.share for progress in induced[2]]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    seconds = [progress.seconds for progress in induced[2]]
+    assert seconds == sorted(seconds)
+
+
+def test_only_metrics_are_left_and_are_read_again(induced: Any) -> None:
+    folder, dataset, _ = induced
+    assert [file.name for file in folder.iterdir()] == ["metrics.nc"]
+    again = InductionExperiment.quick().run(folder)
+    xr.testing.assert_allclose(again, dataset, rtol=1e-6)
+    with pytest.raises(CannotRead, match="belongs to another experiment"):
+        InductionExperiment.quick(steps=100).run(folder)
+
+
+def test_finished_depths_are_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = InductionExperiment.quick(steps=4, record=2, vocabulary=8, context=16, d_model=8)
+    trained: list[int] = []
+    fit = induction.fit
+
+    def fit_once(shape: Any, *arguments: Any, **options: Any) -> Any:
+        trained.append(shape.layers)
+        if len(trained) == 2:
+            raise RuntimeError("broken off")
+        return fit(shape, *arguments, **options)
+
+    monkeypatch.setattr(induction, "fit", fit_once)
+    with pytest.raises(RuntimeError, match="broken off"):
+        tiny.run(tmp_path)
+    dataset = tiny.run(tmp_path)
+    assert trained == [1, 2, 2]
+    whole = tiny.run()
+    xr.testing.assert_allclose(dataset, whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["text", "triggers"])
+def test_other_sources_train_too(source: str, tmp_path: Path) -> None:
+    vocabulary = {"text": 270, "triggers": 8}[source]
+    tiny = InductionExperiment.quick(
+        source=source,
+        text=__file__,
+        vocabulary=vocabulary,
+        layers=(1,),
+        steps=4,
+        record=2,
+        context=16,
+        d_model=8,
+    )
+    assert np.isfinite(tiny.run(tmp_path)["loss"]).all()
+
+
+def curve(scores: list[float], matching: float) -> xr.Dataset:
+    steps = np.arange(len(scores)) * 10
+    heads = np.full((1, 1, len(scores), 1, 1), matching)
+    axes = ("layers", "seed", "step")
+    return xr.Dataset(
+        {
+            "in_context_score": (axes, np.array([[scores]])),
+            "prefix_matching": ((*axes, "layer", "head"), heads),
+        },
+        coords={"layers": [2], "seed": [0], "step": steps},
+    )
+
+
+def test_emergence_is_where_the_score_has_gone_half_way_for_good() -> None:
+    scores = [0, 0, -3, -1, -3, -4, -4, -4, -4, -4]
+    assert emergence(curve(scores, 0.9)).item() == 40
+    assert np.isnan(emergence(curve(scores, 0.1)).item())
+    assert np.isnan(emergence(curve([-x for x in scores], 0.9)).item())
+    assert emergence(curve(scores, 0.9), way=0.9).item() == 50
+
+
+@pytest.fixture(scope="module")
+def grokked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, xr.Dataset]:
+    folder = tmp_path_factory.mktemp("grokking")
+    return folder, GrokkingExperiment.quick().run(folder)
+
+
+def test_it_memorises_first_and_generalises_later(grokked: Any) -> None:
+    _, dataset = grokked
+    first, then = memorisation_step(dataset), generalisation_step(dataset)
+    assert first.dims == then.dims == ("seed",)
+    assert (first < then).all()
+    assert (dataset["test_accuracy"].isel(step=-1) > 0.9).all()
+    assert (dataset["test_loss"].isel(step=-1) < dataset["test_loss"].isel(step=2)).all()
+    assert np.isnan(generalisation_step(dataset.isel(step=slice(2)))).all()
+
+
+def test_embedding_power_is_labelled_by_frequency(grokked: Any) -> None:
+    folder, dataset = grokked
+    power = dataset["embedding_power"]
+    assert power.dims == ("seed", "step", "frequency")
+    assert power["frequency"].to_numpy().tolist() == list(range(1, 9))
+    np.testing.assert_allclose(power.sum("frequency"), 1, rtol=1e-5)
+    assert [file.name for file in folder.iterdir()] == ["metrics.nc"]
+    again = GrokkingExperiment.quick().run(folder)
+    xr.testing.assert_allclose(again, dataset, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: InductionExperiment(layers=()), "layers"),
+        (lambda: InductionExperiment(layers=(0,)), "layers"),
+        (lambda: InductionExperiment(source="web"), "source"),
+        (lambda: InductionExperiment.paper("web"), "source"),
+        (lambda: InductionExperiment(heads=5), "d_model"),
+        (lambda: InductionExperiment(learning_rate=-1), "learning_rate"),
+        (lambda: InductionExperiment(record=1), "record"),
+        (lambda: GrokkingExperiment(p=10), "p"),
+        (lambda: GrokkingExperiment(share=2), "share"),
+        (lambda: GrokkingExperiment(steps=0), "steps"),
+        (lambda: GrokkingExperiment(seeds=-1), "seeds"),
+        (lambda: emergence(xr.Dataset()), "dataset"),
+        (lambda: generalisation_step("metrics.nc"), "dataset"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Any, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        make()
+    assert refused.value.field == field
+
+
+def test_presets_are_valid() -> None:
+    for source in ("repeated", "text", "triggers"):
+        assert InductionExperiment.paper(source).seeds == (0, 1, 2)
+    theirs = GrokkingExperiment.paper()
+    assert (theirs.p, theirs.share, theirs.d_model, theirs.d_mlp) == (113, 0.3, 128, 512)
