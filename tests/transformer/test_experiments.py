@@ -102,13 +102,14 @@ def test_other_sources_train_too(source: str, tmp_path: Path) -> None:
     assert np.isfinite(tiny.run(tmp_path)["loss"]).all()
 
 
-def curve(scores: list[float], matching: float) -> xr.Dataset:
+def curve(scores: list[float], matching: float, early: float = 20.0) -> xr.Dataset:
     steps = np.arange(len(scores)) * 10
     heads = np.full((1, 1, len(scores), 1, 1), matching)
     axes = ("layers", "seed", "step")
     return xr.Dataset(
         {
             "in_context_score": (axes, np.array([[scores]])),
+            "early_loss": (axes, np.full((1, 1, len(scores)), early)),
             "prefix_matching": ((*axes, "layer", "head"), heads),
         },
         coords={"layers": [2], "seed": [0], "step": steps},
@@ -121,6 +122,13 @@ def test_emergence_is_where_the_score_has_gone_half_way_for_good() -> None:
     assert np.isnan(emergence(curve(scores, 0.1)).item())
     assert np.isnan(emergence(curve([-x for x in scores], 0.9)).item())
     assert emergence(curve(scores, 0.9), way=0.9).item() == 50
+
+
+def test_emergence_needs_a_saving_or_an_induction_head() -> None:
+    scores = [0, 0, -3, -3, -4, -4, -4, -4, -4, -4]
+    assert np.isnan(emergence(curve(scores, 0.1, early=8.1)).item())
+    assert emergence(curve(scores, 0.1, early=7.9)).item() == 20
+    assert emergence(curve(scores, 0.1, early=8.1), least_saving=0.4).item() == 20
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ The dataset of a `fit`, over (seed, step, …):
 | variable | axes | |
 |---|---|---|
 | `loss`, `token_loss` | –, position | on held-out sequences, in nats |
-| `in_context_score` | – | loss late in the context minus loss early in it |
+| `in_context_score`, `early_loss` | – | loss late in the context minus loss early in it |
 | `prefix_matching` | layer, head | on repeated random tokens |
 | `train_loss`, `train_accuracy`, `test_loss`, `test_accuracy` | – | modular arithmetic only |
 | `embedding_power` | frequency | modular arithmetic only: shares of W_E's power |

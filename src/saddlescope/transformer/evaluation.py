@@ -44,7 +44,8 @@ class LanguageEvaluation(AbstractEvaluation):
     """Losses on held-out sequences, and patterns of attention on repeated random tokens.
 
     - `loss`: the mean loss a token; `token_loss`: the same at every position.
-    - `in_context_score`: loss late in the context minus loss early in it, see `windows`.
+    - `in_context_score`: loss late in the context minus loss early in it, see `windows`;
+      `early_loss`: the latter.
     - `prefix_matching`: of each head.
     """
 
@@ -74,11 +75,13 @@ class LanguageEvaluation(AbstractEvaluation):
         losses, patterns = computed["token_loss"], computed["patterns"]
         heads = (patterns.shape[0], patterns.shape[2])
         sound = np.isfinite(losses).all() and np.isfinite(patterns).all()
-        score = in_context_score(losses, **windows(len(losses))) if sound else np.nan
+        where = windows(len(losses))
+        score = in_context_score(losses, **where) if sound else np.nan
         matching = prefix_matching(patterns, np.asarray(self.probes)) if sound else np.nan
         return {
             "loss": np.asarray(losses.mean()),
             "token_loss": losses,
+            "early_loss": losses[where["early"]].mean(),
             "in_context_score": np.asarray(score),
             "prefix_matching": np.broadcast_to(matching, heads),
         }
@@ -88,6 +91,7 @@ class LanguageEvaluation(AbstractEvaluation):
         return {
             "loss": (),
             "token_loss": ("position",),
+            "early_loss": (),
             "in_context_score": (),
             "prefix_matching": ("layer", "head"),
         }

@@ -64,7 +64,7 @@ class GrokkingExperiment:
     def paper(**changes: Any) -> GrokkingExperiment:
         """Nanda et al.: p = 113, 30 % of the pairs, d_model 128, d_mlp 512; three seeds, a GPU."""
         theirs = {"p": 113, "share": 0.3, "d_model": 128, "d_mlp": 512, "seeds": 3}
-        return GrokkingExperiment(**{**theirs, "steps": 30_000, "record": 201, **changes})
+        return GrokkingExperiment(**{**theirs, "steps": 20_000, "record": 201, **changes})
 
     @staticmethod
     def quick(**changes: Any) -> GrokkingExperiment:

@@ -31,8 +31,8 @@ class InductionExperiment:
     """Attention-only decoders of each depth in `layers`, trained alike.
 
     `vocabulary` is that of the source: for text, byte pairs where it exceeds 256, and bytes
-    otherwise; `text` is the file or folder, None for the standard library's sources. `record` is
-    how many steps are measured, or which.
+    otherwise; `text` is the file or folder, None for the standard library's sources, of which
+    `text_bytes` are taken. `record` is how many steps are measured, or which.
 
     The defaults take some minutes on two cores. `paper()` is for a GPU, `quick()` for tests.
 
@@ -44,6 +44,7 @@ class InductionExperiment:
     seeds: Any = 1
     source: Any = "repeated"
     text: Any = None
+    text_bytes: Any = 4_000_000
     vocabulary: Any = 64
     context: Any = 128
     heads: Any = 4
@@ -68,7 +69,7 @@ class InductionExperiment:
         one_of("source", self.source, SOURCES)
         if self.text is not None:
             object.__setattr__(self, "text", str(self.text))
-        for field in ("vocabulary", "context", "steps", "batch_size"):
+        for field in ("text_bytes", "vocabulary", "context", "steps", "batch_size"):
             object.__setattr__(self, field, whole_number(field, getattr(self, field)))
         record = recorded_steps(self.steps, self.record)
         object.__setattr__(self, "record", tuple(record.tolist()))
@@ -81,11 +82,11 @@ class InductionExperiment:
     def paper(source: Any = "repeated", **changes: Any) -> InductionExperiment:
         """For a GPU: a wider model, every depth, three seeds; `source` as well `"text"`."""
         wide = {"seeds": 3, "source": source, "d_model": 256, "heads": 8, "learning_rate": 1e-3}
-        wide |= {"batch_size": 64, "warmup": 100, "record": 151}
+        wide |= {"batch_size": 64, "warmup": 100, "record": 101}
         by_source = {
-            "repeated": {"vocabulary": 128, "steps": 6000},
-            "text": {"vocabulary": 1024, "steps": 9000},
-            "triggers": {"vocabulary": 128, "steps": 6000},
+            "repeated": {"vocabulary": 128, "steps": 3000},
+            "text": {"vocabulary": 1024, "steps": 4000, "text_bytes": 16_000_000},
+            "triggers": {"vocabulary": 128, "steps": 3000},
         }
         one_of("source", source, SOURCES)
         return InductionExperiment(**{**wide, **by_source[source], **changes})
@@ -117,9 +118,14 @@ class InductionExperiment:
             return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
         if self.source == "triggers":
             return BigramTriggers(self.vocabulary, self.context)
-        if self.vocabulary <= 256:
-            return Text(self.text, context=self.context)
-        return Text(self.text, context=self.context, encoding="bpe", vocabulary=self.vocabulary)
+        encoding = "bytes" if self.vocabulary <= 256 else "bpe"
+        return Text(
+            self.text,
+            context=self.context,
+            encoding=encoding,
+            vocabulary=self.vocabulary,
+            most_bytes=self.text_bytes,
+        )
 
     def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
         """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
@@ -170,29 +176,32 @@ class InductionExperiment:
         return found
 
 
-def emergence(dataset: Any, *, way: Any = 0.5, least_prefix_matching: Any = 0.2) -> xr.DataArray:
+def emergence(
+    dataset: Any, *, way: Any = 0.5, least_saving: Any = 0.5, least_prefix_matching: Any = 0.2
+) -> xr.DataArray:
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 
     It is the first recorded step from which on the in-context score stays beyond the share `way` of
-    its path from the first record to its end (the mean of the last tenth of the records); and it
-    counts only where some head ends as an induction head, with a prefix-matching score of
-    `least_prefix_matching` or more. One layer also lowers its loss by the context, since tokens
-    that have occurred are more likely to occur again, but without such a head.
+    its path from the first record to its end (the mean of the last tenth of the records). It counts
+    only where the context ends up saving the share `least_saving` of the loss early in it, or some
+    head ends as an induction head, with a prefix-matching score of `least_prefix_matching` or more.
+    One layer also lowers its loss by the context, since tokens that have occurred are more likely
+    to occur again, but by less and without such a head; deep decoders may do without one.
     """
     if not isinstance(dataset, xr.Dataset) or "in_context_score" not in dataset:
         raise InvalidInput("dataset", dataset, "must be what InductionExperiment.run returns")
     share = number("way", way, above=0)
-    score, matching = dataset["in_context_score"], dataset["prefix_matching"]
-    tenth = max(dataset.sizes["step"] // 10, 1)
-    first, last = score.isel(step=0), score.isel(step=slice(-tenth, None)).mean("step")
-    level = first + share * (last - first)
-    short = score > level
+    score, tenth = dataset["in_context_score"], max(dataset.sizes["step"] // 10, 1)
+    end = dataset.isel(step=slice(-tenth, None)).mean("step")
+    first, last = score.isel(step=0), end["in_context_score"]
+    short = score > first + share * (last - first)
     # The step after the last record that had not come so far.
     later = dataset["step"].where(short).max("step")
     step = dataset["step"].where(dataset["step"] > later.fillna(-1)).min("step")
-    heads = matching.isel(step=slice(-tenth, None)).mean("step").max(("layer", "head"))
-    learned = (last < first) & (heads >= number("least_prefix_matching", least_prefix_matching))
-    return step.where(learned).rename("emergence")
+    saved = -last >= number("least_saving", least_saving) * end["early_loss"]
+    heads = end["prefix_matching"].max(("layer", "head"))
+    matched = heads >= number("least_prefix_matching", least_prefix_matching)
+    return step.where((last < first) & (saved | matched)).rename("emergence")
 
 
 class _Shares:

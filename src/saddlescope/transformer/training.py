@@ -36,7 +36,7 @@ _SEGMENT_SECONDS = 0.5
 _FIRST_SEGMENT = 4
 _CHECKPOINT_SECONDS = 5.0
 # Sequences on which the loss is recorded, the same ones for every seed.
-_HELD_OUT = 64
+_HELD_OUT = 256
 _HELD_OUT_KEY = 2**31 - 1
 
 

@@ -61,7 +61,7 @@ class Text(AbstractSource):
         context: Any = 128,
         encoding: Any = "bytes",
         vocabulary: Any = 512,
-        most_bytes: Any = 2_000_000,
+        most_bytes: Any = 4_000_000,
         endings: Any = (".py", ".txt", ".md"),
     ) -> None:
         self.context = whole_number("context", context, at_least=4)

@@ -1,0 +1,50 @@
+"""The large presets, trained once on a GPU: their metrics, and how they were made.
+
+`python -m saddlescope.transformer.recorded FOLDER [NAME …]` trains them again and writes the files
+that lie here. One NVIDIA H200 took 3 to 8 minutes for each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from saddlescope.checks import one_of
+from saddlescope.transformer.grokking import GrokkingExperiment
+from saddlescope.transformer.induction import InductionExperiment
+from saddlescope.transformer.metrics import load_metrics, save_metrics
+
+EXPERIMENTS: dict[str, Any] = {
+    "repeated": InductionExperiment.paper("repeated"),
+    "text": InductionExperiment.paper("text"),
+    "grokking": GrokkingExperiment.paper(),
+}
+# What the figures do not show is left out, so that the files stay small.
+_LEFT_OUT = ("copying", "norm", "ov_effective_rank", "qk_effective_rank", "token_loss")
+
+
+def recorded(name: str) -> xr.Dataset:
+    """The metrics of one of the recorded experiments, `repeated`, `text` or `grokking`.
+
+    >>> recorded("grokking").sizes["seed"]
+    3
+    """
+    experiment = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))]
+    return load_metrics(Path(__file__).parent / f"{name}.nc.gz", experiment.setting())
+
+
+def record(name: str, folder: str | Path) -> Path:
+    """Train one of the experiments and write its metrics as they are kept here."""
+    dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run()
+    kept = dataset.drop_vars([left for left in _LEFT_OUT if left in dataset])
+    plain = Path(folder) / f"{name}.nc"
+    save_metrics(kept, plain)
+    packed = plain.with_name(f"{name}.nc.gz")
+    # Without a time stamp the same metrics are the same file.
+    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+    os.remove(plain)
+    return packed
