@@ -215,6 +215,8 @@ def _draw_runs(
         axes.plot(one["time"], row, color=colour(place), linestyle=sign, label=label)
         elsewhere = float(one["mean_length_level"][place])
         axes.plot(stroke, [elsewhere] * 2, color=colour(place), linewidth=2.5)
+    lowest = float(one["mean_length_level"].min())
+    axes.annotate("last levels at the mean $N$  ", (stroke[0], lowest), ha="right", fontsize=7.5)
     axes.set(xscale="log", xlabel=TIME_LABEL, ylabel=LOSS_LABEL, ylim=(0, None))
     axes.set_title("(a)", loc="right")
     legend(axes, columns=2)

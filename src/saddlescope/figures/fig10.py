@@ -44,15 +44,15 @@ class Figure10(AbstractFigure):
         "The mixture of figure 5 at six shares ρ of prompts with the fixed task. Without such "
         "prompts only learning in context comes, with nothing else only memory, and between them "
         "memory comes first. The published runs end at the vertical line (4000 steps at learning "
-        "rate .0005 without 1/N). They show two stages and no sign of a third: there the eight "
-        "heads still move as one (dashed, T10), and the loss rests above the optimum. The "
+        "rate .0005 without 1/N; there ν and u begin random, here at zero). Until then the eight "
+        "heads move as one (dashed, T10), and the loss is still above the optimum. The "
         "population has a third stage ten times later, in which further heads grow: it ends at "
         "the best linear predictor from the features of all blocks (dots at the right, T6), in "
-        "all three losses. The training loss falls there, but that on fresh tasks rises a "
-        "little. The in-weight test, whose context labels are random, ends above the loss of "
-        "predicting zero at every share below one: in the end the model reads the context."
+        "all three losses. The training loss falls there; between the ends that on fresh tasks "
+        "rises a little. The in-weight test, whose context labels are random, ends above the loss "
+        "of predicting zero at every share below one: in the end the model reads the context."
     )
-    seconds = 7.0
+    seconds = 8.0
 
     @classmethod
     def quick(cls) -> Figure10:
@@ -144,7 +144,7 @@ class Figure10(AbstractFigure):
             panel.set(xscale="log", xlim=(8, last), ylim=(0, None), ylabel=None)
             letter = chr(ord("a") + place)
             title = rf"({letter})  $\rho = {float(row['share']):g}$"
-            panel.set_title(title, loc="right", fontsize=9)
+            panel.set_title(title, fontsize=9)
         for panel in axes[:, 0]:
             panel.set_ylabel(LOSS_LABEL)
         for panel in axes[-1]:

@@ -54,7 +54,7 @@ class Figure9(AbstractFigure):
         "fewer above. A plateau that outlasts the run is counted up to the run's end, if it is "
         "longer than that share by then."
     )
-    seconds = 20.0
+    seconds = 23.0
 
     @classmethod
     def quick(cls) -> Figure9:

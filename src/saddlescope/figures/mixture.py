@@ -55,7 +55,7 @@ def optimum(statistics: Statistics) -> Optimum:
 
     D+1 heads or more of merged attention with all blocks can hold any θ (T5).
     """
-    # Least squares, not eigenvectors: OpenBLAS takes ten times as long for those when cores are busy.
+    # Not by eigenvectors: OpenBLAS takes many times as long for them when the cores are busy.
     found = np.linalg.lstsq(statistics.second_moment, statistics.cross_moment, rcond=1e-10)
     best = np.asarray(found[0], dtype=np.float64)
     return Optimum(best, loss_at(statistics, best))

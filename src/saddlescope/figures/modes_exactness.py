@@ -64,7 +64,7 @@ class ModesExactness(AbstractFigure):
         "the closed form is exact from unbalanced starts too: the more key and query differ, the "
         "sooner a mode is learned."
     )
-    seconds = 6.0
+    seconds = 3.0
 
     @classmethod
     def quick(cls) -> ModesExactness:

@@ -56,7 +56,7 @@ class MT1(AbstractModesFigure):
         "paper's own limit (MT 12, crosses), which is exact where the value is frozen, is off at "
         "order 1/N."
     )
-    seconds = 10.0
+    seconds = 5.0
 
     @classmethod
     def quick(cls) -> MT1:

@@ -40,7 +40,7 @@ class MT2(AbstractModesFigure):
         "modes are coupled; their sum is conserved. The learning rate grows during the run: "
         "early modes are fast and need small steps, late ones are slow."
     )
-    seconds = 9.0
+    seconds = 5.0
 
     def compute(self, watch: Watch) -> xr.Dataset:
         run = self.descend(watch)

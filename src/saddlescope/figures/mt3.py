@@ -49,7 +49,7 @@ class MT3(AbstractModesFigure):
         "stay on them, MT 14 has the late stages too early and ends too high, since it is exact "
         "where the value is frozen. The loss is twice the paper's, which has a factor one half."
     )
-    seconds = 9.0
+    seconds = 5.0
 
     def compute(self, watch: Watch) -> xr.Dataset:
         run = self.descend(watch)

@@ -73,7 +73,7 @@ class NoiseAndShift(AbstractFigure):
         "head that had learned the first eigenvector rotates to the second, down the one "
         "negative direction of that saddle, and another head learns the first anew."
     )
-    seconds = 9.0
+    seconds = 8.0
 
     @classmethod
     def quick(cls) -> NoiseAndShift:

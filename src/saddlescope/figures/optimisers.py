@@ -208,8 +208,9 @@ def _draw_momentum(axes: Any, data: xr.Dataset) -> None:
         axes.plot(
             data["momentum_time"],
             data["momentum_loss"][seed],
-            color=tint,
-            linewidth=1,
+            color="0.25",
+            linestyle=":",
+            linewidth=1.2,
             label="momentum" if first else None,
         )
     begin = float(np.nanmin(data["flow_drop_time"])) / 3

@@ -57,7 +57,7 @@ class SaddleGraphFigure(AbstractFigure):
         "the in-order fixed points, each of which it reaches in turn, and to the nearest of all "
         "the others."
     )
-    seconds = 6.0
+    seconds = 5.0
 
     @classmethod
     def quick(cls) -> SaddleGraphFigure:

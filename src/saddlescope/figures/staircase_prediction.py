@@ -48,7 +48,7 @@ class StaircasePrediction(AbstractFigure):
         "prediction, drop by drop: the largest are where two heads rise at nearly the same time, "
         "each of which the other would have felt."
     )
-    seconds = 28.0
+    seconds = 30.0
 
     @classmethod
     def quick(cls) -> StaircasePrediction:

@@ -68,7 +68,7 @@ class TaskPoolFigure(AbstractFigure):
         "(triangles) than at its end. One pool can be worse than a smaller one, most of all below "
         "K = D; the median over pools falls with every doubling."
     )
-    seconds = 8.0
+    seconds = 5.0
 
     @classmethod
     def quick(cls) -> TaskPoolFigure:
@@ -218,6 +218,7 @@ def _draw_ends(axes: Any, data: xr.Dataset) -> None:
         axes.plot(count, end[name], sign, color=tint, markersize=5, label=text)
     least = data["fresh_loss"].min("time")
     axes.plot(count, least, "^", color=colour(1), markersize=4, label="fresh, least")
+    axes.plot([], [], color=colour(0), label="optimum (T6)", **THEORY)
     levels(axes, data["level_loss"].to_numpy()[1:], "in context (T7)")
     axes.set(xscale="log", yscale="log", xlabel="training tasks  $K$", ylabel=LOSS_LABEL)
     axes.set_xscale("log", base=2)

@@ -85,7 +85,7 @@ class InductionExperiment:
         wide |= {"batch_size": 64, "warmup": 100, "record": 101}
         by_source = {
             "repeated": {"vocabulary": 128, "steps": 3000},
-            "text": {"vocabulary": 1024, "steps": 4000, "text_bytes": 16_000_000},
+            "text": {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000},
             "triggers": {"vocabulary": 128, "steps": 3000},
         }
         one_of("source", source, SOURCES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,12 @@ def recorded(name: str) -> xr.Dataset:
 
 
 def record(name: str, folder: str | Path) -> Path:
-    """Train one of the experiments and write its metrics as they are kept here."""
-    dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run()
+    """Train one of the experiments and write its metrics as they are kept here.
+
+    What is finished of it survives in the folder, and the same call goes on from there.
+    """
+    unfinished = Path(folder) / f"{name}-unfinished"
+    dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run(unfinished)
     kept = dataset.drop_vars([left for left in _LEFT_OUT if left in dataset])
     plain = Path(folder) / f"{name}.nc"
     save_metrics(kept, plain)
@@ -47,4 +52,5 @@ def record(name: str, folder: str | Path) -> Path:
     # Without a time stamp the same metrics are the same file.
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     os.remove(plain)
+    shutil.rmtree(unfinished)
     return packed
