@@ -58,7 +58,9 @@ def test_the_core_trains_compares_and_draws_without_extras(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["task", "attention", "measure", "theory", "setting"])
+@pytest.mark.parametrize(
+    "name", ["task", "attention", "measure", "theory", "setting", "transformer"]
+)
 def test_each_part_imports_by_itself(name: str, tmp_path) -> None:
     # No part relies on another having been imported first.
     done = python(f"{BLOCK}\nimport saddlescope.{name}", tmp_path)
@@ -67,7 +69,8 @@ def test_each_part_imports_by_itself(name: str, tmp_path) -> None:
 
 def test_arrays_and_laws_need_no_dynamics(tmp_path) -> None:
     code = (
-        "import sys, saddlescope.task, saddlescope.measure\n"
+        "import sys, saddlescope.task, saddlescope.measure, saddlescope.transformer\n"
+        "assert 'safetensors' not in sys.modules\n"
         "assert 'diffrax' not in sys.modules\n"
         "assert 'saddlescope.dynamics' not in sys.modules\n"
         "assert 'saddlescope.theory' not in sys.modules\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_MODULES = ("attention", "dynamics", "measure", "task", "theory")
+_MODULES = ("attention", "dynamics", "measure", "task", "theory", "transformer")
 _HOME = {
     "AbstractAttention": "attention",
     "AbstractLinearAttention": "attention",

@@ -82,8 +82,10 @@ def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
     another would say nothing.
     """
     kept = min(shape.d_head, *embedding.shape[-2:])
-    _, sizes, directions = np.linalg.svd(embedding, full_matrices=False)
-    return sizes[..., :kept, None] * directions[..., :kept, :]
+    # Of the Gram matrix, since vocabularies are long; only its largest eigenvalues are used.
+    squares, directions = np.linalg.eigh(np.swapaxes(embedding, -1, -2) @ embedding)
+    sizes = np.sqrt(np.maximum(squares[..., -kept:], 0.0))
+    return np.swapaxes(directions[..., -kept:] * sizes[..., None, :], -1, -2)
 
 
 def _copying(shape: DecoderShape, weights: Weights) -> AnyArray:

@@ -41,7 +41,7 @@ class GrokkingExperiment:
     heads: Any = 4
     d_model: Any = 64
     d_mlp: Any = 256
-    steps: Any = 4000
+    steps: Any = 2500
     learning_rate: Any = 1e-3
     weight_decay: Any = 1.0
     betas: Any = (0.9, 0.98)
@@ -89,11 +89,16 @@ class GrokkingExperiment:
         """All pairs."""
         return ModularArithmetic(self.p, self.share, self.operation)
 
-    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
+    def run(
+        self,
+        folder: str | Path | None = None,
+        progress: Report | None = None,
+        checkpoints: bool = True,
+    ) -> xr.Dataset:
         """Train; a dataset over (seed, step, layer, head, frequency, weight).
 
         With a `folder`, an unfinished training survives there and the same call goes on from it; at
-        the end `metrics.nc` holds all.
+        the end `metrics.nc` holds all. Without `checkpoints` safetensors is not needed.
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
@@ -110,7 +115,7 @@ class GrokkingExperiment:
             seeds=self.seeds,
             record=self.record,
             progress=progress,
-            checkpoint=None if home is None else home / "checkpoint",
+            checkpoint=home / "checkpoint" if home is not None and checkpoints else None,
         ).dataset
         found = found.assign_coords(frequency=range(1, self.p // 2 + 1))
         found = found.assign_attrs(setting=self.setting(), data=json.dumps(source.describe()))
