@@ -26,7 +26,7 @@ _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
-    from saddlescope.cli import predict, reproduce, train
+    from saddlescope.cli import predict, reproduce, train, transformer
 
     _keep_compiled_programs()
     if not app.registered_commands:
@@ -36,6 +36,13 @@ def main(arguments: list[str] | None = None) -> None:
         loose = {"ignore_unknown_options": True}
         command = app.command("reproduce", help=reproduce.EXAMPLE, context_settings=loose)
         command(reproduce.reproduce)
+        small = typer.Typer(help=transformer.EXAMPLE, no_args_is_help=True, rich_markup_mode=None)
+        for name, verb, example in (
+            ("induction", transformer.induction, transformer.INDUCTION),
+            ("grokking", transformer.grokking, transformer.GROKKING),
+        ):
+            small.command(name, help=example, context_settings=loose)(verb)
+        app.add_typer(small, name="transformer")
         app.callback()(_options)
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(_invoke(typer.main.get_command(app), words or ["--help"]))

@@ -32,6 +32,9 @@ class AbstractFigure(abc.ABC):
     seconds: ClassVar[float]
     """About how long it takes on two cores, in seconds: its weight in the progress bar."""
 
+    verb: ClassVar[str] = "reproduce"
+    """The verb of the command line that makes it."""
+
     @classmethod
     @abc.abstractmethod
     def quick(cls) -> AbstractFigure:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.panels import THEORY_COLOUR, colour, sheet
-from saddlescope.transformer import emergence
+from saddlescope.figures.watch import Watch
+from saddlescope.transformer import InductionExperiment, emergence
 
 MEASURES = (
     "in_context_score",
@@ -38,6 +41,67 @@ _AROUND = 1.5
 _EARLY = 1 / 3
 
 
+@dataclass(frozen=True)
+class AbstractInductionFigure(AbstractFigure):
+    """A figure of one induction experiment; a member says what it shows and what it claims.
+
+    The fields are those of `InductionExperiment`; `corpus` is what the decoders are trained on,
+    `repeated`, `text` or `triggers`, and `text_path` a file or folder of text, by default the
+    standard library's sources.
+    """
+
+    layers: tuple[int, ...] = (1, 2, 3, 4)
+    seeds: int = 1
+    corpus: str = "repeated"
+    text_path: str = ""
+    text_bytes: int = 4_000_000
+    vocabulary: int = 64
+    context: int = 128
+    heads: int = 4
+    d_model: int = 64
+    positions: str = "learned"
+    layer_norm: bool = True
+    steps: int = 1500
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.0
+    betas: tuple[float, ...] = (0.9, 0.99)
+    warmup: int = 50
+    record: int = 101
+
+    rows: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def quick(cls) -> Self:
+        return cls.of(InductionExperiment.quick(positions="learned", steps=600, record=31))
+
+    @classmethod
+    def of(cls, experiment: InductionExperiment) -> Self:
+        """The figure of an experiment."""
+        names = {field.name for field in fields(cls)}
+        names -= {"corpus", "record", "seeds", "text_path"}
+        return cls(
+            corpus=experiment.source,
+            text_path=experiment.text or "",
+            record=len(experiment.record),
+            seeds=len(experiment.seeds),
+            **{name: getattr(experiment, name) for name in names},
+        )
+
+    @property
+    def experiment(self) -> InductionExperiment:
+        """What is trained and measured."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        source, text = values.pop("corpus"), values.pop("text_path") or None
+        return InductionExperiment(source=source, text=text, **values)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return induction_numbers(watch.carry_out(self.experiment))
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        return draw_induction(data, self.rows)
+
+
 def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     """The measures of a run, when in-context learning emerged, and what the QK rank did then.
 
@@ -47,6 +111,8 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     - `qk_return`: the share of that fall which it regains by the end.
     - `qk_half_time`, `ov_half_time`: the share of the training after which the distance to the end,
       averaged over heads, stays below half of what it was at first.
+    - `qk_pace`, `ov_pace`: how fast that distance falls around the emergence, in units of how fast
+      it falls on the whole; NaN where nothing emerges.
     """
     data = run[list(MEASURES)].copy()
     data["emergence"] = emergence(run)
@@ -57,13 +123,15 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     data["qk_fall"] = (("layers", "seed"), np.array(falls)[:, :, 0])
     data["qk_return"] = (("layers", "seed"), np.array(falls)[:, :, 1])
     for name in ("qk", "ov"):
-        data[f"{name}_half_time"] = _half_time(data[f"{name}_distance"].mean(("layer", "head")))
+        distance = data[f"{name}_distance"].mean(("layer", "head"))
+        data[f"{name}_half_time"] = _half_time(distance)
+        data[f"{name}_pace"] = _pace(distance, data["emergence"])
     return data
 
 
 def emergence_claims(data: xr.Dataset) -> tuple[Claim, ...]:
     """In-context learning emerges with two layers and more, not with one."""
-    share = np.isfinite(data["emergence"]).mean("seed")
+    share = data["emergence"].notnull().mean("seed")
     deep = data["layers"].to_numpy() > 1
     return (
         equal(
@@ -90,6 +158,9 @@ def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
             "it dips: the share of that fall which is regained by the end, by depth",
             deep["qk_return"].median("seed"),
             0.5,
+        ).expected_to_fail(
+            "the rank falls at the emergence and stays down, or goes on falling, until the end of "
+            "the run"
         ),
     )
 
@@ -102,6 +173,23 @@ def distance_claims(data: xr.Dataset) -> tuple[Claim, ...]:
             "of it, median of the seeds, by depth",
             data[f"{name}_half_time"].median("seed"),
             _EARLY,
+        ).expected_to_fail(
+            "at a constant learning rate AdamW turns the subspaces until the end: the distances "
+            "are halved half-way through the run, about when in-context learning emerges"
+        )
+        for name in ("qk", "ov")
+    )
+
+
+def pace_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """Subspace distances fall faster around the emergence."""
+    deep = data.sel(layers=data["layers"] > 1)
+    return tuple(
+        at_least(
+            f"the {name.upper()} subspace distance falls faster around the emergence than on the "
+            "whole: ratio of the paces, median of the seeds, by depth",
+            deep[f"{name}_pace"].median("seed"),
+            1.0,
         )
         for name in ("qk", "ov")
     )
@@ -193,3 +281,13 @@ def _half_time(distance: xr.DataArray) -> xr.DataArray:
     above = distance >= distance.isel(step=0) / 2
     last = distance["step"].where(above).max("step")
     return last / float(distance["step"][-1])
+
+
+def _pace(distance: xr.DataArray, event: xr.DataArray) -> xr.DataArray:
+    """The fall of a curve a step around an event, over its fall a step from first to last."""
+    step = distance["step"]
+    inside = distance.where((step >= event / _AROUND) & (step <= event * _AROUND))
+    first, last = step.where(inside.notnull()).min("step"), step.where(inside.notnull()).max("step")
+    fall = distance.where(step == first).max("step") - distance.where(step == last).max("step")
+    whole = (distance.isel(step=0) - distance.isel(step=-1)) / float(step[-1] - step[0])
+    return fall / (last - first) / whole

@@ -1,8 +1,8 @@
-"""Figure 3 of Mainali and Teixeira, its first half: the loss of a linear transformer, in stages."""
+"""Figure 3 of Mainali and Teixeira: the loss of a linear transformer in stages, and grokking."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import FloatArray, one_of
 from saddlescope.figures.claim import Claim, at_most, equal, relatively_within, within
+from saddlescope.figures.grokking_sheet import delay_claims, draw_loss, grokking_numbers
 from saddlescope.figures.linear_transformer_run import (
     BATCH_LABEL,
     EXACT_LABEL,
@@ -32,26 +33,44 @@ from saddlescope.figures.panels import (
 from saddlescope.figures.watch import Watch
 from saddlescope.measure import stages
 from saddlescope.theory import coupled_fixed_point
+from saddlescope.transformer import GrokkingExperiment
+
+_GROKKING = ("generalisation", "memorisation", "test_accuracy", "test_loss", "train_loss")
 
 
 @dataclass(frozen=True)
 class MT3(AbstractModesFigure):
-    """L(t) on batches, by MT 14 and by the exact coupled modes, with its stages (T15)."""
+    """L(t) on batches, by MT 14 and by the exact coupled modes, with its stages (T15).
+
+    `grokking` is the preset of the other half, `default` or `quick`.
+    """
+
+    grokking: str = "default"
 
     id = "mt3"
     title = "The loss of a linear transformer falls in stages, one for each mode"
-    source = "Mainali and Teixeira, Figure 3 (linear transformer)"
+    source = "Mainali and Teixeira, Figure 3"
     text = (
         "The run of figure 2. (a) The exact loss of the weights that batches lead to (solid), "
         "beside that of the coupled modes (dashed) and the paper's (MT 14, dotted). Levels are "
         "the losses at rest with the first m modes learned; circles are the drops as the curve "
         "alone shows them in logarithmic time. (b) Distances from the coupled modes: batches "
         "stay on them, MT 14 has the late stages too early and ends too high, since it is exact "
-        "where the value is frozen. The loss is twice the paper's, which has a factor one half."
+        "where the value is frozen. The loss is twice the paper's, which has a factor one half. "
+        "(c) A transformer on modular addition (p = 53, half of the pairs): training is perfect "
+        "long before the test is."
     )
-    seconds = 5.0
+    seconds = 25.0
+
+    @classmethod
+    def quick(cls) -> MT3:
+        return replace(super().quick(), grokking="quick")
 
     def compute(self, watch: Watch) -> xr.Dataset:
+        halves = [half(watch) for half in watch.each((self._modes, self._grokking))]
+        return xr.merge(halves)
+
+    def _modes(self, watch: Watch) -> xr.Dataset:
         run = self.descend(watch)
         time = run["time"].to_numpy()
         data = run[["loss"]].merge(self.predict(time))
@@ -63,6 +82,11 @@ class MT3(AbstractModesFigure):
             data[f"{prefix}drop_time"] = (f"{prefix}drop", found[0])
             data[f"{prefix}plateau_loss"] = (f"{prefix}plateau", found[1])
         return data
+
+    def _grokking(self, watch: Watch) -> xr.Dataset:
+        preset = one_of("grokking", self.grokking, ("default", "quick"))
+        experiment = GrokkingExperiment.quick() if preset == "quick" else GrokkingExperiment()
+        return grokking_numbers(watch.carry_out(experiment))[list(_GROKKING)]
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         first = float(data["exact_loss"][0])
@@ -99,17 +123,19 @@ class MT3(AbstractModesFigure):
                 "MT 14 is exact where the value is frozen; where it is trained the modes are "
                 "coupled at order 1/N, which delays the slow ones by a tenth and more"
             ),
+            *delay_claims(data),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        panels = (_draw_loss, _draw_distance)
-        drawing, axes = sheet(1, len(panels), width=4.2, height=3.2)
+        panels = (_draw_loss, _draw_distance, draw_loss)
+        drawing, axes = sheet(1, len(panels), width=3.6, height=3.0)
         begin = float(data["exact_half_time"][0]) / 4
         for place, (panel, draw) in enumerate(zip(axes[0], panels, strict=True)):
             draw(panel, data)
-            panel.set(xscale="log", xlim=(begin, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abcd'[place]})", loc="right")
-            legend(panel)
+            if draw is not draw_loss:
+                panel.set(xscale="log", xlim=(begin, float(data["time"][-1])), xlabel=TIME_LABEL)
+            panel.set_title(f"({'abc'[place]})", loc="right")
+            legend(panel, 2)
         return drawing
 
     def _level(self, learned: int) -> float:

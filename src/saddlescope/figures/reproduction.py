@@ -116,9 +116,9 @@ def others(
 def command_of(figure: AbstractFigure) -> str:
     """The command that makes a figure in its setting."""
     kind = type(figure)
-    quick, words = figure == kind.quick(), ["saddlescope", "reproduce", figure.id]
-    if quick:
-        return " ".join([*words, "--quick"])
+    words = ["saddlescope", kind.verb, figure.id]
+    if figure == kind.quick():
+        return " ".join([*words, "--quick" if kind.verb == "reproduce" else "--preset quick"])
     default = kind().setting()
     for name, value in figure.setting().items():
         if value != default[name]:

@@ -1,0 +1,118 @@
+"""Figures at the command line: their fields as flags, and their verdicts as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from saddlescope.cli.progress import progress_bar
+from saddlescope.errors import Interrupted, InvalidInput
+
+
+def make_and_show(
+    figures: Sequence[Any], known: Sequence[Any], folder: Path, films: bool, as_json: bool
+) -> None:
+    """Make figures in a folder, write their page, print the verdicts; leave with 1 if one is odd.
+
+    The page also shows what the folder holds of the other `known` figures.
+    """
+    from saddlescope.figures import reproduction
+    from saddlescope.report import write_reproduction_page
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidInput("out", str(folder), f"cannot be used: {problem.strerror}") from None
+    try:
+        results = _with_progress(
+            lambda report: reproduction.reproduce(figures, folder, report=report, films=films)
+        )
+    except (Interrupted, KeyboardInterrupt):
+        typer.echo("interrupted; the same command goes on from here", err=True)
+        raise typer.Exit(1) from None
+    order = [kind.id for kind in known]
+    shown = sorted(
+        [*results, *reproduction.others(known, results, folder)],
+        key=lambda result: order.index(result.figure.id),
+    )
+    page = write_reproduction_page(shown, folder / "index.html")
+    (folder / "reproduction.json").write_text(_results_json(shown) + "\n", encoding="utf-8")
+    typer.echo(_results_json(results) if as_json else f"{_verdicts(results)}\n\nwrote {page}")
+    if not all(result.as_expected for result in results):
+        raise typer.Exit(1)
+
+
+def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
+    """The figures with other values of some fields; each field must belong to one at least."""
+    for field, text in texts.items():
+        if not any(field in figure.setting() for figure in figures):
+            allowed = sorted({name for figure in figures for name in figure.setting()})
+            flags = ", ".join(name.replace("_", "-") for name in allowed)
+            raise InvalidInput(field.replace("_", "-"), text, f"no such option; there are {flags}")
+    return [
+        figure.with_texts({k: v for k, v in texts.items() if k in figure.setting()})
+        for figure in figures
+    ]
+
+
+def split_words(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Names of figures, and the fields of their settings given as --field value."""
+    names: list[str] = []
+    texts: dict[str, str] = {}
+    waiting = iter(words)
+    for word in waiting:
+        if not word.startswith("--"):
+            names.append(word)
+            continue
+        flag, equals, value = word[2:].partition("=")
+        given = value if equals else next(waiting, None)
+        if given is None:
+            raise InvalidInput(flag, "", "needs a value")
+        texts[flag.replace("-", "_")] = given
+    return names, texts
+
+
+def _with_progress(work: Any) -> Any:
+    from saddlescope.dynamics import Progress
+
+    began = time.monotonic()
+    with progress_bar("figures") as show:
+        if show is None:
+            return work(None)
+        return work(lambda name, share: show(Progress(share, time.monotonic() - began), title=name))
+
+
+def _verdicts(results: Any) -> str:
+    """A line for each claim, and one for all of them."""
+    lines = []
+    for result in results:
+        lines.append(f"{result.figure.id}: {result.figure.title}  ({result.seconds:.1f} s)")
+        if result.problem:
+            lines.append(f"  could not be made: {result.problem}")
+        for claim in result.claims:
+            mark = claim.verdict if claim.as_expected else f"{claim.verdict.upper()}, UNEXPECTED"
+            lines.append(f"  {mark}: {claim.name} [{claim.summary}]")
+            if claim.reason:
+                lines.append(f"    expected to fail: {claim.reason}")
+    claims = [claim for result in results for claim in result.claims]
+    wrong = sum(not claim.as_expected for claim in claims)
+    broken = sum(bool(result.problem) for result in results)
+    lines.append(
+        f"{len(claims)} claims about {len(results)} figures, {len(claims) - wrong} as expected"
+        + (f", {wrong} not" if wrong else "")
+        + (f", {broken} figures could not be made" if broken else "")
+    )
+    return "\n".join(lines)
+
+
+def _results_json(results: Any) -> str:
+    value = {
+        "figures": [result.to_dict() for result in results],
+        "as_expected": all(result.as_expected for result in results),
+    }
+    return json.dumps(value, indent=2, allow_nan=False)
