@@ -4,6 +4,8 @@ import re
 from importlib.metadata import version as installed_version
 from typing import Any
 
+from sphinx.util.docutils import SphinxDirective
+
 project = "Saddlescope"
 author = "The Saddlescope developers"
 copyright = author
@@ -62,5 +64,19 @@ def _set_docstring(
     ).split("\n")
 
 
+class FigureTable(SphinxDirective):
+    """Every figure, from the list that the command line uses."""
+
+    def run(self) -> list[Any]:
+        from saddlescope.figures import FIGURES
+
+        lines = [".. list-table::", "   :header-rows: 1", "", "   * - figure", "     - title"]
+        lines.append("     - source")
+        for kind in FIGURES:
+            lines += [f"   * - ``{kind.id}``", f"     - {kind.title}", f"     - {kind.source}"]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def setup(app: Any) -> None:
+    app.add_directive("figure-table", FigureTable)
     app.connect("autodoc-process-docstring", _set_docstring)

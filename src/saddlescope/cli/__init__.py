@@ -74,6 +74,9 @@ def _invoke(command: Any, arguments: list[str]) -> int:
     except MemoryError:
         return _complain("the setting does not fit in memory", 2)
     except _USAGE_ERROR as wrong:
+        if type(wrong).__name__ == "NoArgsIsHelpError":
+            typer.echo(wrong.format_message())
+            return 0
         return _complain(_explain(wrong, arguments), 2)
 
 

@@ -103,11 +103,15 @@ def _verdicts(results: Any) -> str:
     wrong = sum(not claim.as_expected for claim in claims)
     broken = sum(bool(result.problem) for result in results)
     lines.append(
-        f"{len(claims)} claims about {len(results)} figures, {len(claims) - wrong} as expected"
-        + (f", {wrong} not" if wrong else "")
-        + (f", {broken} figures could not be made" if broken else "")
+        f"{_count(len(claims), 'claim')} about {_count(len(results), 'figure')}, "
+        + (f"{len(claims) - wrong} as expected, {wrong} not" if wrong else "all as expected")
+        + (f"; {_count(broken, 'figure')} could not be made" if broken else "")
     )
     return "\n".join(lines)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _results_json(results: Any) -> str:

@@ -14,13 +14,13 @@ from saddlescope.errors import InvalidInput
 
 EXAMPLE = """Make the papers' figures and judge each claim about them.
 
+\b
 Examples:
-
-  saddlescope reproduce                              every figure
-  saddlescope reproduce fig3 fig4                    these two
-  saddlescope reproduce --quick                      a reduced version of each
-  saddlescope reproduce fig3 --heads 8 --seeds 12    in another setting
-  saddlescope reproduce --list                       what there is, and its settings
+  saddlescope reproduce                             every figure
+  saddlescope reproduce fig3 fig4                   these two
+  saddlescope reproduce --quick                     a reduced version of each
+  saddlescope reproduce fig3 --heads 8 --seeds 12   in another setting
+  saddlescope reproduce --list                      what there is
 
 Writes OUT/index.html, and for each figure PDF, SVG, PNG and its data. What is there already is
 not computed again; an interrupted run goes on when the same command is given again. The exit code
@@ -31,7 +31,7 @@ is 1 if a verdict is not the expected one.
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIGURE]... [--FIELD VALUE]...", help="All figures by default."),
+        typer.Argument(metavar="FIGURE | --FIELD VALUE", help="All figures by default."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A reduced version of each figure.")

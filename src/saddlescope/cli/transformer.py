@@ -15,12 +15,12 @@ from saddlescope.errors import InvalidInput
 EXAMPLE = "Small transformers: how in-context learning emerges, and grokking."
 INDUCTION = """Train attention-only decoders of several depths and watch in-context learning emerge.
 
+\b
 Examples:
-
-  saddlescope transformer induction                          four depths, some minutes on two cores
-  saddlescope transformer induction --seeds 3 --layers 1,2   other fields; --help names them
-  saddlescope transformer induction --preset paper           for a GPU: wider, three seeds
-  saddlescope transformer induction --corpus text            the standard library's sources
+  saddlescope transformer induction                       minutes on two cores
+  saddlescope transformer induction --seeds 3 --layers 1,2
+  saddlescope transformer induction --preset paper        for a GPU
+  saddlescope transformer induction --corpus text         Python's own sources
 
 Shows loss, in-context score, prefix matching, ranks and subspace distances on one time axis, and
 judges the claims about them. Fields: layers, seeds, corpus (repeated, text, triggers), text-path,
@@ -30,10 +30,10 @@ is given again. The exit code is 1 if a verdict is not the expected one.
 """
 GROKKING = """Train a decoder on modular arithmetic until it groks, and watch how.
 
+\b
 Examples:
-
-  saddlescope transformer grokking                    p = 53, half of the pairs: about a minute
-  saddlescope transformer grokking --preset paper     p = 113, 30 % of the pairs: for a GPU
+  saddlescope transformer grokking                  p = 53: about a minute
+  saddlescope transformer grokking --preset paper   p = 113: for a GPU
   saddlescope transformer grokking --operation multiply --seeds 3
 
 Shows losses, accuracies, frequencies, ranks and subspace distances on one time axis, and judges the
@@ -52,7 +52,7 @@ class Preset(StrEnum):
 
 
 Fields = Annotated[
-    list[str] | None, typer.Argument(metavar="[--FIELD VALUE]...", help="Fields of the experiment.")
+    list[str] | None, typer.Argument(metavar="--FIELD VALUE", help="Fields of the experiment.")
 ]
 PresetOption = Annotated[Preset, typer.Option(help="For two cores, a GPU, or a first look.")]
 Out = Annotated[Path | None, typer.Option(help="The folder; out/NAME by default.")]

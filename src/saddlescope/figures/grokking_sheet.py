@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -52,12 +52,12 @@ class AbstractGrokkingFigure(AbstractFigure):
     record: int = 101
 
     @classmethod
-    def quick(cls) -> Self:
+    def quick(cls) -> AbstractGrokkingFigure:
         # As the default, and shorter: smaller primes settle before they generalise.
         return cls(steps=2000, record=51)
 
     @classmethod
-    def of(cls, experiment: GrokkingExperiment) -> Self:
+    def of(cls, experiment: GrokkingExperiment) -> AbstractGrokkingFigure:
         """The figure of an experiment."""
         names = {field.name for field in fields(cls)} - {"record", "seeds"}
         return cls(

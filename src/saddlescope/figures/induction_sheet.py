@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from saddlescope.checks import one_of
 from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.panels import THEORY_COLOUR, colour, sheet
 from saddlescope.figures.watch import Watch
 from saddlescope.transformer import InductionExperiment, emergence
+from saddlescope.transformer.induction import SOURCES
 
 MEASURES = (
     "in_context_score",
@@ -72,11 +74,11 @@ class AbstractInductionFigure(AbstractFigure):
     rows: ClassVar[tuple[str, ...]]
 
     @classmethod
-    def quick(cls) -> Self:
+    def quick(cls) -> AbstractInductionFigure:
         return cls.of(InductionExperiment.quick(positions="learned", steps=600, record=31))
 
     @classmethod
-    def of(cls, experiment: InductionExperiment) -> Self:
+    def of(cls, experiment: InductionExperiment) -> AbstractInductionFigure:
         """The figure of an experiment."""
         names = {field.name for field in fields(cls)}
         names -= {"corpus", "record", "seeds", "text_path"}
@@ -93,6 +95,7 @@ class AbstractInductionFigure(AbstractFigure):
         """What is trained and measured."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         source, text = values.pop("corpus"), values.pop("text_path") or None
+        one_of("corpus", source, SOURCES)
         return InductionExperiment(source=source, text=text, **values)
 
     def compute(self, watch: Watch) -> xr.Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -44,7 +44,7 @@ class AbstractModesFigure(AbstractFigure):
     blocks: ClassVar[str] = "reduced"
 
     @classmethod
-    def quick(cls) -> Self:
+    def quick(cls) -> AbstractModesFigure:
         return cls(
             spectrum=(1.0, 0.6, 0.35),
             context_length=20,

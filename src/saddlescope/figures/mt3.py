@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
@@ -64,7 +64,8 @@ class MT3(AbstractModesFigure):
 
     @classmethod
     def quick(cls) -> MT3:
-        return replace(super().quick(), grokking="quick")
+        small = super().quick()
+        return cls(**{**vars(small), "grokking": "quick"})
 
     def compute(self, watch: Watch) -> xr.Dataset:
         halves = [half(watch) for half in watch.each((self._modes, self._grokking))]

@@ -2,20 +2,18 @@
 
 The dataset of a `fit`, over (seed, step, …):
 
-| variable | axes | |
-|---|---|---|
-| `loss`, `token_loss` | –, position | on held-out sequences, in nats |
-| `in_context_score`, `early_loss` | – | loss late in the context minus loss early in it |
-| `prefix_matching` | layer, head | on repeated random tokens |
-| `train_loss`, `train_accuracy`, `test_loss`, `test_accuracy` | – | modular arithmetic only |
-| `embedding_power` | frequency | modular arithmetic only: shares of W_E's power |
-| `qk_effective_rank`, `ov_effective_rank` | layer, head | of each circuit |
-| `qk_marginal_rank`, `ov_marginal_rank` | layer, head | without the leading singular value |
-| `qk_distance`, `ov_distance` | layer, head | subspace distance to the last step |
-| `embedding_distance` | – | the same of W_E's d_head leading directions |
-| `copying` | layer, head | whether the head raises the logits of what it attends to |
-| `norm` | weight | Frobenius |
-| `diverged` | no step | whether a seed ended with weights that are not finite |
+- `loss`, `token_loss` [position]: on held-out sequences, in nats.
+- `in_context_score`: loss late in the context minus loss early in it, which is `early_loss`.
+- `prefix_matching` [layer, head]: on repeated random tokens.
+- `train_loss`, `train_accuracy`, `test_loss`, `test_accuracy`: modular arithmetic only.
+- `embedding_power` [frequency]: modular arithmetic only; shares of W_E's power.
+- `qk_effective_rank`, `ov_effective_rank` [layer, head]: of each circuit.
+- `qk_marginal_rank`, `ov_marginal_rank` [layer, head]: without the leading singular value.
+- `qk_distance`, `ov_distance` [layer, head]: subspace distance to the last step.
+- `embedding_distance`: the same of W_E's d_head leading directions.
+- `copying` [layer, head]: whether the head raises the logits of what it attends to.
+- `norm` [weight]: Frobenius.
+- `diverged`, without a step: whether a seed ended with weights that are not finite.
 """
 
 from saddlescope.transformer.checkpoint import load_decoder, save_decoder

@@ -111,10 +111,10 @@ def windows(length: int) -> dict[str, slice]:
 
 
 class ArithmeticEvaluation(AbstractEvaluation):
-    """Loss and accuracy on the pairs that are trained on and on those that are not.
+    r"""Loss and accuracy on the pairs that are trained on and on those that are not.
 
-    `embedding_power` is the share of each frequency k = 1 … (p − 1)/2 in the power of the numbers'
-    embeddings, |Σ_a W_E[a] exp(−2πi ak/p)|² summed over d_model, their mean left out.
+    `embedding_power` is the share of each frequency $k = 1 … (p - 1)/2$ in the power of the
+    numbers' embeddings, $\|\sum_a W_E[a] e^{-2\pi i ak/p}\|^2$, their mean left out.
     """
 
     train: Int[Array, "train 4"]
