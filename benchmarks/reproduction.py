@@ -39,9 +39,9 @@ def measure(quick: bool) -> Findings:
                 baseline=baseline,
                 against="PyTorch, full attention",
                 ratio_above=1000,
-                note=f"the baseline is {STEPS:,} steps of {SEEDS} seeds of {len(models)} models, by "
-                f"its best steps ({torch.get_num_threads()} threads, float32, {PROMPTS} prompts); "
-                "ours trains to the end, predicts, judges, draws and starts from nothing",
+                note=f"the baseline is {STEPS:,} steps of {SEEDS} seeds of {len(models)} models, "
+                f"by its best steps ({torch.get_num_threads()} threads, float32, {PROMPTS} "
+                "prompts); ours trains to the end, predicts, judges, draws and starts from nothing",
             )
         )
     return Findings("The papers' figures, from the command to the page", rows=tuple(rows))
