@@ -1,0 +1,55 @@
+"""The page that `saddlescope reproduce` writes says what its JSON says, in the system's chromium."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from saddlescope.cli import main
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+# The recorded ones are read rather than trained.
+FIGURES = ("induction-recorded", "induction-text-recorded", "grokking-recorded")
+
+
+def test_page_and_json_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(SystemExit) as end:
+        main(["reproduce", *FIGURES])
+    assert end.value.code == 0
+    folder = tmp_path / "out" / "reproduction"
+    figures = json.loads((folder / "reproduction.json").read_text())["figures"]
+    wanted = [
+        [figure["id"], claim["name"], claim["verdict"], claim["expected"]]
+        for figure in figures
+        for claim in figure["claims"]
+    ]
+    complaints: list[str] = []
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((folder / "index.html").as_uri())
+        shown = page.eval_on_selector_all(
+            "#claims tr[data-claim]",
+            "rows => rows.map(row => [row.dataset.figure, row.dataset.claim, row.dataset.verdict,"
+            " row.dataset.expected])",
+        )
+        decoded = page.evaluate(
+            "Promise.all([...document.images].map(image => image.decode().then(() => true)))"
+        )
+        browser.close()
+    assert shown == wanted
+    assert all(decoded)
+    assert complaints == []
+    assert all(url.startswith(("file:", "data:")) for url in requests)
