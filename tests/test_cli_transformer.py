@@ -47,6 +47,18 @@ def test_a_tiny_experiment_is_trained_judged_and_kept(
     assert answer(capsys, name, *TINY[name], "--json")[1] == out
 
 
+def test_text_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    words = ("induction", "--corpus", "text", "--text-path", "text.txt", "--layers", "1,2")
+    small = ("--context=16", "--d-model=8", "--heads=2", "--steps=4", "--record=3", "--json")
+    code, out, err = answer(capsys, *words, *small)
+    assert (code, err) == (1, "")
+    (first,) = json.loads(out)["figures"]
+    Path("text.txt").write_text("another text, which must be read anew. " * 200)
+    (second,) = json.loads(answer(capsys, *words, *small)[1])["figures"]
+    assert first["claims"] != second["claims"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

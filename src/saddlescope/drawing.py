@@ -221,12 +221,10 @@ def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: 
     legend(axes, 6)
 
 
-def legend(axes: Axes, columns: int = 3, title: str | None = None) -> None:
+def legend(axes: Axes, columns: int = 3) -> None:
     """A legend above the axes, where no curve can run into it."""
     axes.legend(
         fontsize=7.5,
-        title=title,
-        title_fontsize=7.5,
         loc="lower left",
         bbox_to_anchor=(-0.02, 1.0),
         ncols=columns,

@@ -1,4 +1,4 @@
-"""The page that `saddlescope reproduce` writes says what its JSON says, in the system's chromium."""
+"""What `saddlescope reproduce` writes, page and JSON, as the system's chromium shows it."""
 
 import json
 import shutil

@@ -1,6 +1,7 @@
 """Every figure in its reduced version: computed, kept, judged and drawn."""
 
 import json
+import shlex
 from pathlib import Path
 
 import jax
@@ -10,7 +11,8 @@ import xarray as xr
 
 from saddlescope.drawing import STYLE
 from saddlescope.errors import InvalidInput
-from saddlescope.figures import FIGURES, AbstractFigure, Watch
+from saddlescope.figures import EXPERIMENTS, FIGURES, AbstractFigure, Watch
+from saddlescope.figures.reproduction import command_of
 
 IDS = [kind.id for kind in FIGURES]
 
@@ -53,6 +55,19 @@ def test_every_figure_says_what_it_is(kind: type[AbstractFigure]) -> None:
     assert kind.from_setting(setting) == kind()
     assert kind.from_setting(kind.quick().setting()) == kind.quick()
     assert kind.quick() != kind()
+
+
+@pytest.mark.parametrize("kind", [*FIGURES, *EXPERIMENTS], ids=lambda kind: kind.id)
+def test_commands_lead_back_to_their_figure(kind: type[AbstractFigure]) -> None:
+    for words, preset in kind.presets().items():
+        start = ["saddlescope", kind.verb, kind.id]
+        assert shlex.split(command_of(preset)) == [*start, *words]
+    default = kind().setting()
+    for name in [name for name, value in default.items() if isinstance(value, bool)]:
+        changed = kind.from_setting({**default, name: not default[name]})
+        assert changed is not None
+        (flag, text) = shlex.split(command_of(changed))[-2:]
+        assert kind().with_texts({flag.removeprefix("--").replace("-", "_"): text}) == changed
 
 
 def test_ids_are_unique() -> None:

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.errors import InvalidInput
+from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.figures import AbstractFigure, Claim, Watch, reproduction
 from saddlescope.figures.claim import at_most, within
 from saddlescope.figures.panels import sheet
@@ -182,6 +182,28 @@ def test_the_folder_s_other_figures_are_shown_too(tmp_path: Path) -> None:
     (other,) = others([Parabola, Line], made, tmp_path)
     assert other.figure == Line(points=4)
     assert other.drawing is not None
+
+
+def test_what_is_unfinished_of_another_setting_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def interrupted(self: Parabola, watch: Watch) -> xr.Dataset:
+        place = watch._place("run")
+        assert place is not None
+        folders.append(place)
+        place.write_text("unfinished")
+        raise Interrupted(None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parabola, "compute", interrupted)
+        for figure in (Parabola(), Parabola(bend=1.2), Parabola()):
+            with pytest.raises(Interrupted):
+                reproduce([figure], tmp_path)
+    assert folders[0] == folders[2] != folders[1]
+    reproduce([Parabola()], tmp_path)
+    assert not (tmp_path / "parabola" / "unfinished").exists()
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,6 @@ def test_runs_worth_keeping_are_read_again(tmp_path: Path, monkeypatch) -> None:
     first = watch.train("run", MODEL, TASK, **SETTINGS)
     monkeypatch.setattr(watch_module, "train", None)
     assert watch.train("run", MODEL, TASK, **SETTINGS).equals(first)
-    watch.clear()
-    assert not (tmp_path / "unfinished").exists()
 
 
 def test_a_torn_checkpoint_is_begun_anew(tmp_path: Path) -> None:

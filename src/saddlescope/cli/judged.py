@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +17,18 @@ from saddlescope.errors import Interrupted, InvalidInput
 
 
 def make_and_show(
-    figures: Sequence[Any], known: Sequence[Any], folder: Path, films: bool, as_json: bool
+    figures: Sequence[Any],
+    known: Sequence[Any],
+    folder: Path,
+    *,
+    films: bool,
+    as_json: bool,
+    **heading: str,
 ) -> None:
     """Make figures in a folder, write their page, print the verdicts; leave with 1 if one is odd.
 
-    The page also shows what the folder holds of the other `known` figures.
+    The page also shows what the folder holds of the other `known` figures; `heading` may hold its
+    `title`.
     """
     from saddlescope.figures import reproduction
     from saddlescope.report import write_reproduction_page
@@ -40,11 +49,15 @@ def make_and_show(
         [*results, *reproduction.others(known, results, folder)],
         key=lambda result: order.index(result.figure.id),
     )
-    page = write_reproduction_page(shown, folder / "index.html")
+    page = write_reproduction_page(shown, folder / "index.html", _command(), **heading)
     (folder / "reproduction.json").write_text(_results_json(shown) + "\n", encoding="utf-8")
     typer.echo(_results_json(results) if as_json else f"{_verdicts(results)}\n\nwrote {page}")
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)
+
+
+def _command() -> str:
+    return shlex.join(["saddlescope", *sys.argv[1:]])
 
 
 def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
@@ -78,7 +91,7 @@ def split_words(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _with_progress(work: Any) -> Any:
-    from saddlescope.dynamics import Progress
+    from saddlescope.progress import Progress
 
     began = time.monotonic()
     with progress_bar("figures") as show:

@@ -51,7 +51,7 @@ def reproduce(
         return
     figures = _chosen(names or [], quick, FIGURES)
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
-    make_and_show(figures, FIGURES, folder, film, as_json)
+    make_and_show(figures, FIGURES, folder, films=film, as_json=as_json)
 
 
 def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
@@ -66,12 +66,13 @@ def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
 
 
 def _as_table(known: Any) -> str:
+    from saddlescope.figures.base import as_text
+
     width = max(len(kind.id) for kind in known)
     lines = []
     for kind in known:
-        flags = " ".join(
-            f"--{name.replace('_', '-')} {_text(value)}" for name, value in kind().setting().items()
-        )
+        setting = kind().setting()
+        flags = " ".join(f"--{name.replace('_', '-')} {as_text(setting[name])}" for name in setting)
         lines += [
             f"{kind.id:<{width}}  {kind.title} ({kind.source}; about {kind.seconds:.0f} s)",
             f"{'':<{width}}  {flags}",
@@ -91,7 +92,3 @@ def _as_json(known: Any) -> str:
         for kind in known
     ]
     return json.dumps({"figures": listed}, indent=2)
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -103,4 +103,5 @@ def _carry_out(figure: Any, texts: dict[str, str], out: Path | None, as_json: bo
 
     (changed,) = with_fields([figure], texts)
     folder = out or Path("out") / figure.id
-    make_and_show([changed], EXPERIMENTS, folder, films=False, as_json=as_json)
+    title = "Small transformers, measured and judged"
+    make_and_show([changed], EXPERIMENTS, folder, films=False, as_json=as_json, title=title)

@@ -54,7 +54,10 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     MT4,
     MT5,
     MT6,
+    InductionRecorded,
+    InductionTextRecorded,
     MT7,
+    GrokkingRecorded,
     MergedAnyCovariance,
     StaircasePrediction,
     SaddleGraphFigure,
@@ -64,9 +67,6 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     ModesExactness,
     TaskPoolFigure,
     Depth,
-    InductionRecorded,
-    InductionTextRecorded,
-    GrokkingRecorded,
 )
 """Every figure, in the order in which they are made and shown."""
 

@@ -71,6 +71,15 @@ class AbstractFigure(abc.ABC):
             return None
         return cls(**{name: _frozen(value) for name, value in setting.items()})
 
+    def inputs(self) -> str:
+        """What names the data that the figure reads from outside, besides its setting."""
+        return ""
+
+    @classmethod
+    def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
+        """The settings that have a name, by the words that choose them at the command line."""
+        return {(): cls(), ("--quick",): cls.quick()}
+
     def with_texts(self, texts: Mapping[str, str]) -> AbstractFigure:
         """The figure with other values of some fields, given as text."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -81,6 +90,17 @@ class AbstractFigure(abc.ABC):
                 )
         values = {name: _parse(name, text, known[name]) for name, text in texts.items()}
         return replace(self, **values)  # type: ignore[type-var]
+
+
+def as_text(value: Any) -> str:
+    """A plain value of a setting as the command line takes it.
+
+    >>> as_text([.4, .3]), as_text(True)
+    ('0.4,0.3', 'true')
+    """
+    if isinstance(value, list):
+        return ",".join(map(as_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parse(name: str, text: str, like: Any) -> Any:

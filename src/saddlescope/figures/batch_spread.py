@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import expm
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.task import AlignedRegression
 from saddlescope.theory import coupled_modes
 
@@ -107,7 +107,7 @@ def _propagate(
     return carry, carry @ grown[:size, size:]
 
 
-def _velocity(z: FloatArray, s: FloatArray, length: int) -> FloatArray:
+def _velocity(z: AnyArray, s: FloatArray, length: int) -> AnyArray:
     """T15's velocity of the coupled modes, (p, q)."""
     p, q = np.split(z, 2)
     own = (1 + 1 / length) * s**3

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Numbers = float | tuple[Any, ...] | None
-HOLDS, FAILS = "holds", "fails"
+HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Claim:
 
     `relation` says how `measured` is judged: `within` `tolerance` of `predicted`, `relative` to it,
     `equal` to it, `at most` or `at least` it. `expected` is `holds`, or `fails` with the `reason`.
+    The verdict on nothing, or on missing numbers, is `not judged`, which nobody expects.
     """
 
     name: str
@@ -122,8 +123,10 @@ def _near(
 def _judge(
     name: str, relation: str, measured: Any, predicted: Any, tolerance: float | None, holds: Any
 ) -> Claim:
-    # A claim about nothing does not hold, nor does one about numbers that are missing.
-    verdict = HOLDS if np.size(holds) and np.all(holds) else FAILS
+    if not np.size(measured) or np.isnan(_array(measured)).any():
+        verdict = NOT_JUDGED
+    else:
+        verdict = HOLDS if np.all(holds) else FAILS
     return Claim(name, relation, _numbers(measured), _numbers(predicted), tolerance, verdict)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.grokking_sheet import AbstractGrokkingFigure
+from saddlescope.transformer import GrokkingExperiment
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,8 @@ class Grokking(AbstractGrokkingFigure):
         "the QK and OV circuits (thin: heads). Dotted: the test accuracy reaches .9."
     )
     seconds = 60.0
+
+    @classmethod
+    def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
+        paper = cls.of(GrokkingExperiment.paper())
+        return {(): cls(), ("--preset", "quick"): cls.quick(), ("--preset", "paper"): paper}

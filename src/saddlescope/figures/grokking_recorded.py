@@ -16,7 +16,7 @@ from saddlescope.figures.grokking_sheet import (
     measure_claims,
 )
 from saddlescope.figures.watch import Watch
-from saddlescope.transformer.recorded import recorded
+from saddlescope.transformer.recorded import digest, recorded
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class GrokkingRecorded(AbstractFigure):
     @classmethod
     def quick(cls) -> GrokkingRecorded:
         return cls(seeds=2)
+
+    def inputs(self) -> str:
+        return digest("grokking")
 
     def compute(self, watch: Watch) -> xr.Dataset:
         return grokking_numbers(recorded("grokking").isel(seed=slice(self.seeds)))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from saddlescope.checks import FloatArray
 from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim, at_least, at_most
-from saddlescope.figures.panels import THEORY_COLOUR, colour, legend, sheet
+from saddlescope.figures.panels import THEORY_COLOUR, colour, legend, seed_band, sheet
 from saddlescope.figures.watch import Watch
 from saddlescope.transformer import GrokkingExperiment, generalisation_step, memorisation_step
 
@@ -150,7 +150,7 @@ def measure_claims(data: xr.Dataset) -> tuple[Claim, ...]:
 def draw_loss(panel: Axes, data: xr.Dataset) -> None:
     """Train and test loss on a logarithmic scale."""
     for place, name in enumerate(("train", "test")):
-        _draw_seeds(panel, data[f"{name}_loss"], colour(place), name)
+        seed_band(panel, data[f"{name}_loss"], colour(place), name)
     panel.set(yscale="log", ylabel="loss  (nats)", xlabel="step")
 
 
@@ -160,9 +160,9 @@ def draw_grokking(data: xr.Dataset) -> Figure:
     loss, accuracy, power, distance, ranks, spectrum = axes.ravel()
     draw_loss(loss, data)
     for place, name in enumerate(("train", "test")):
-        _draw_seeds(accuracy, data[f"{name}_accuracy"], colour(place), name)
+        seed_band(accuracy, data[f"{name}_accuracy"], colour(place), name)
     accuracy.set(ylabel="accuracy")
-    _draw_seeds(power, data["leading_power"], colour(2), f"{_LEADING} strongest frequencies")
+    seed_band(power, data["leading_power"], colour(2), f"{_LEADING} strongest frequencies")
     power.set(ylabel="share of the embedding's power", ylim=(0, 1))
     for panel, measure, label in (
         (distance, "distance", "subspace distance to the end"),
@@ -186,20 +186,12 @@ def draw_grokking(data: xr.Dataset) -> Figure:
     return drawing
 
 
-def _draw_seeds(panel: Axes, curves: xr.DataArray, tint: str, label: str) -> None:
-    step, middle = curves["step"].to_numpy(), curves.median("seed")
-    panel.plot(step, middle, color=tint, label=label)
-    if curves.sizes["seed"] > 1:
-        low, high = curves.min("seed"), curves.max("seed")
-        panel.fill_between(step, low, high, color=tint, alpha=0.25, linewidth=0)
-
-
 def _draw_heads(panel: Axes, measure: xr.DataArray, tint: str, label: str) -> None:
     step = measure["step"].to_numpy()
     for head in range(measure.sizes["head"]):
         one = measure.isel(seed=0, layer=0, head=head)
         panel.plot(step, one, color=tint, linewidth=0.5, alpha=0.5)
-    _draw_seeds(panel, measure.mean(("layer", "head")), tint, label)
+    seed_band(panel, measure.mean(("layer", "head")), tint, label)
 
 
 def _draw_spectrum(drawing: Any, panel: Axes, one: xr.Dataset) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
+from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim
 from saddlescope.figures.induction_sheet import (
     LABELS,
@@ -15,6 +16,8 @@ from saddlescope.figures.induction_sheet import (
     pace_claims,
     rank_claims,
 )
+from saddlescope.transformer import InductionExperiment
+from saddlescope.transformer.induction import SOURCES
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,11 @@ class Induction(AbstractInductionFigure):
             *distance_claims(data),
             *pace_claims(data),
         )
+
+    @classmethod
+    def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
+        paper: dict[tuple[str, ...], AbstractFigure] = {
+            ("--preset", "paper", "--corpus", corpus): cls.of(InductionExperiment.paper(corpus))
+            for corpus in SOURCES
+        }
+        return {(): cls(), ("--preset", "quick"): cls.quick(), **paper}

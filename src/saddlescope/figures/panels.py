@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -20,6 +21,7 @@ __all__ = [
     "colour",
     "legend",
     "levels",
+    "seed_band",
     "shades",
     "sheet",
     "tidy",
@@ -59,6 +61,15 @@ def levels(axes: Axes, values: Any, label: str | None = None) -> None:
             label=label if place == 0 else None,
             **THEORY,
         )
+
+
+def seed_band(axes: Axes, curves: xr.DataArray, tint: str, label: str) -> None:
+    """Curves over (seed, step): their median, and their range as a band."""
+    step = curves["step"].to_numpy()
+    axes.plot(step, curves.median("seed"), color=tint, label=label)
+    if curves.sizes["seed"] > 1:
+        low, high = curves.min("seed"), curves.max("seed")
+        axes.fill_between(step, low, high, color=tint, alpha=0.25, linewidth=0)
 
 
 def tidy(drawing: Figure) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.drawing import STYLE
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
-from saddlescope.figures.base import AbstractFigure
+from saddlescope.figures.base import AbstractFigure, as_text
 from saddlescope.figures.claim import Claim
 from saddlescope.figures.panels import tidy
 from saddlescope.figures.version import code_version
@@ -114,17 +116,15 @@ def others(
 
 
 def command_of(figure: AbstractFigure) -> str:
-    """The command that makes a figure in its setting."""
-    kind = type(figure)
-    words = ["saddlescope", kind.verb, figure.id]
-    if figure == kind.quick():
-        return " ".join([*words, "--quick" if kind.verb == "reproduce" else "--preset quick"])
-    default = kind().setting()
-    for name, value in figure.setting().items():
-        if value != default[name]:
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
-    return " ".join(words)
+    """The command that makes a figure in its setting, from the preset that is nearest to it."""
+    commands: list[list[str]] = []
+    for words, preset in figure.presets().items():
+        known, changes = preset.setting(), []
+        for name, value in figure.setting().items():
+            if value != known[name]:
+                changes += [f"--{name.replace('_', '-')}", as_text(value)]
+        commands.append(["saddlescope", figure.verb, figure.id, *words, *changes])
+    return shlex.join(sorted(commands, key=len)[0])
 
 
 def _teller(
@@ -147,7 +147,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
     try:
         stored = _stored(figure, out)
         if stored is None:
-            watch = Watch(tell, folder / "unfinished", out / "runs")
+            watch = Watch(tell, folder / "unfinished" / _key(figure), out / "runs")
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
@@ -157,6 +157,9 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
             tidy(drawing)
+            # Laid out once for all formats and the page: for a sheet of panels that takes seconds.
+            drawing.draw_without_rendering()
+            drawing.set_layout_engine("none")
             if stored is None:
                 for ending in _PICTURES:
                     drawing.savefig(folder / f"figure.{ending}", dpi=160)
@@ -165,7 +168,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
             _keep_record(figure, folder, seconds)
         if films and figure.film and not (folder / figure.film).exists():
             _make_film(figure, data, folder, watch)
-        watch.clear()
+        shutil.rmtree(folder / "unfinished", ignore_errors=True)
     except (InvalidInput, Interrupted):
         raise
     except SaddlescopeError as reason:
@@ -187,7 +190,8 @@ def _make_film(figure: AbstractFigure, data: xr.Dataset, folder: Path, watch: Wa
 
 def _key(figure: AbstractFigure) -> str:
     setting = json.dumps({"id": figure.id, **figure.setting()}, sort_keys=True)
-    return hashlib.sha256(f"{setting} {code_version(type(figure))}".encode()).hexdigest()[:16]
+    parts = (setting, code_version(type(figure)), figure.inputs())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _stored(figure: AbstractFigure, out: Path) -> tuple[xr.Dataset, float] | None:

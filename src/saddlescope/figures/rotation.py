@@ -38,7 +38,8 @@ def rotation_numbers(run: Trajectory) -> xr.Dataset:
     followed = np.empty((seeds, len(run.time), 2))
     for seed in range(seeds):
         path = _visits(distance[seed])
-        visited[seed, : len(path)] = path[:stops]
+        # One that goes on elsewhere is no match for any path.
+        visited[seed, : len(path)] = path if len(path) <= stops else np.full(stops, np.nan)
         nearest = distance[seed].argmin(axis=0)
         loss[seed], when[seed] = run.loss[seed, nearest], run.time[nearest]
         head = int(np.abs(run.dataset["v"].to_numpy()[seed, nearest[1]]).argmax())

@@ -235,7 +235,7 @@ def _draw_loss(axes: Any, data: xr.Dataset, name: str) -> None:
 
 
 def _draw_learned(axes: Any, data: xr.Dataset) -> None:
-    """The share of each eigenvector in the seed whose drops lie furthest apart."""
+    """The share of each eigenvector in the seed that is first to learn one."""
     place = int(np.argmin(data["separate_first_drop"].to_numpy()))
     for direction in range(data.sizes["direction"]):
         axes.plot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import xarray as xr
@@ -52,10 +52,11 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
     return xr.DataArray(along, dims=("seed", "time", "direction"), coords={"direction": directions})
 
 
-def plateau_record(time: FloatArray, drop_times: FloatArray, drop: int) -> int:
+def plateau_record(time: FloatArray, drop_times: FloatArray, drop: SupportsIndex) -> int:
     """The record in the middle of the plateau that follows the n-th drop (0 is the start)."""
-    begin = time[0] if drop == 0 else drop_times[drop - 1]
-    end = drop_times[drop] if drop < len(drop_times) else np.nan
+    place = int(drop)
+    begin = time[0] if place == 0 else drop_times[place - 1]
+    end = drop_times[place] if place < len(drop_times) else np.nan
     if not np.isfinite(end):
         return len(time) - 1
     return int(np.searchsorted(time, (begin + end) / 2))

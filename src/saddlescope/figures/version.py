@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from collections.abc import Iterable
@@ -13,7 +14,18 @@ import saddlescope
 
 _HOME = Path(saddlescope.__file__).parent
 _COMPUTING = ("attention", "dynamics", "measure", "task", "theory", "transformer")
-_LIBRARIES = ("diffrax", "equinox", "jax", "jaxlib", "matplotlib", "numpy", "optax", "scipy")
+_FAMILY = "saddlescope.figures."
+_LIBRARIES = (
+    "diffrax",
+    "equinox",
+    "jax",
+    "jaxlib",
+    "matplotlib",
+    "numpy",
+    "optax",
+    "scipy",
+    "xarray",
+)
 
 
 @cache
@@ -26,7 +38,8 @@ def code_version(figure: type) -> str:
 @cache
 def transformer_version() -> str:
     """A digest of the modules that train and measure transformers, and of the libraries."""
-    return _digest(path for name in ("measure", "transformer") for path in _sources(name))
+    files = [path for name in ("measure", "transformer") for path in _sources(name)]
+    return _digest([*files, *_HOME.glob("*.py")])
 
 
 def _sources(name: str) -> Iterable[Path]:
@@ -43,14 +56,15 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 def _modules_of(figure: type) -> list[Path]:
-    """The figure's own module and those of its family that it uses, directly or not."""
-    found: set[str] = set()
+    """The figure's own module and those of its family that it imports, directly or not."""
+    found: dict[str, Path] = {}
     waiting = [figure.__module__]
     while waiting:
         name = waiting.pop()
         if name in found or name not in sys.modules:
             continue
-        found.add(name)
-        used = {getattr(value, "__module__", None) for value in vars(sys.modules[name]).values()}
-        waiting += [other for other in map(str, used) if other.startswith("saddlescope.figures.")]
-    return [Path(str(sys.modules[name].__file__)) for name in found]
+        found[name] = Path(str(sys.modules[name].__file__))
+        tree = ast.parse(found[name].read_text(encoding="utf-8"))
+        imports = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        waiting += [other for other in imports if other and other.startswith(_FAMILY)]
+    return list(found.values())

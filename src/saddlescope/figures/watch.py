@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,14 +81,9 @@ class Watch:
         """Run an experiment with transformers, or read it where it was run before."""
         home = None
         if self._shared is not None:
-            digest = hashlib.sha256(f"{experiment!r} {transformer_version()}".encode()).hexdigest()
-            home = self._shared / digest[:16]
+            parts = (repr(experiment), experiment.inputs(), transformer_version())
+            home = self._shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
         return experiment.run(home, lambda progress: self.done(progress.share))
-
-    def clear(self) -> None:
-        """Forget what was kept: the figure is finished."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _place(self, name: str) -> Path | None:
         if self._folder is None:

@@ -24,7 +24,7 @@ def checked_curve(name: str, curve: object, time: object = None) -> tuple[FloatA
 
 def _one_axis(name: str, given: object) -> FloatArray:
     # Through float64 in torch, since NumPy does not know all of its types.
-    known = given.detach().double().cpu().numpy() if is_tensor(given) else given  # type: ignore[attr-defined]
+    known = given.detach().cpu().double().numpy() if is_tensor(given) else given  # type: ignore[attr-defined]
     array = real_array(name, known)
     if array.ndim != 1 or array.size < 3:
         raise InvalidInput(f"{name}.shape", array.shape, "must be one axis of 3 points or more")

@@ -170,6 +170,8 @@ def _line(line: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Itera
         yield from _curve(ends[:, 0], ends[:, 1], window, about)
         return
     x, y = (np.asarray(part, dtype=float) for part in line.get_data(orig=False))
+    if not (np.isfinite(x).any() and np.isfinite(y).any()):
+        return
     if line.get_transform() == axes.get_yaxis_transform(which="grid"):
         yield Rule(**about, axis="y", at=number(y[0]) or 0.0)
     elif line.get_transform() == axes.get_xaxis_transform(which="grid"):

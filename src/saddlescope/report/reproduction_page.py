@@ -39,7 +39,9 @@ _SMALL = re.compile(r"\S+e-\S+")
 _FILMS = {".gif", ".mp4", ".webm"}
 
 
-def write_reproduction_page(results: Sequence[Result], path: str | Path, command: str = "") -> Path:
+def write_reproduction_page(
+    results: Sequence[Result], path: str | Path, command: str = "", title: str = _TITLE
+) -> Path:
     """Write the page of figures that were made; their files are found relative to it.
 
     `command` is shown as what makes them all.
@@ -53,7 +55,7 @@ def write_reproduction_page(results: Sequence[Result], path: str | Path, command
     top = _summary(results) + _navigation(results) + _all_claims(results)
     return write_page(
         path,
-        _TITLE,
+        title,
         _LEAD,
         sections,
         top=top,

@@ -41,6 +41,10 @@ def kept_names(shape: DecoderShape) -> tuple[str, ...]:
 def measure_course(shape: DecoderShape, records: Sequence[Weights]) -> dict[str, AnyArray]:
     """All measures of `AXES`, each [seed, step, …]; NaN where weights are not finite.
 
+    Distances are NaN where they are degenerate: a circuit of full rank spans everything. The
+    circuits are those of W_Q, W_K, W_V and W_O alone: gains of LayerNorm are not folded in, and
+    with rotary positions QK is the one at distance 0.
+
     `records` hold the kept weights of all seeds, [seed, …], at every step; distances are to the
     last of them. `embedding_distance` is that of the d_head leading directions of W_E. One step is
     measured at a time, so that no more than two are held in double precision.
@@ -60,15 +64,20 @@ def _measure(
     measured = {
         "qk_effective_rank": effective_rank(now.qk),
         "qk_marginal_rank": marginalised_effective_rank(now.qk, leading=1),
-        "qk_distance": subspace_distance(now.qk, final.qk).value,
+        "qk_distance": _distance(now.qk, final.qk),
         "ov_effective_rank": effective_rank(now.ov),
         "ov_marginal_rank": marginalised_effective_rank(now.ov, leading=1),
-        "ov_distance": subspace_distance(now.ov, final.ov).value,
+        "ov_distance": _distance(now.ov, final.ov),
         "copying": _copying(shape, weights),
         "embedding_distance": subspace_distance(_leading(shape, weights["W_E"]), embedding).value,
     }
     masks = {name: finite.reshape(-1, *[1] * len(axes)) for name, axes in AXES.items()}
     return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
+
+
+def _distance(current: Any, final: Any) -> AnyArray:
+    found = subspace_distance(current, final)
+    return np.where(found.degenerate, np.nan, found.value)
 
 
 def _circuits(shape: DecoderShape, weights: Weights) -> Any:

@@ -85,6 +85,10 @@ class GrokkingExperiment:
             outputs=self.p,
         )
 
+    def inputs(self) -> str:
+        """What comes from outside: nothing."""
+        return ""
+
     def make_source(self) -> ModularArithmetic:
         """All pairs."""
         return ModularArithmetic(self.p, self.share, self.operation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -14,13 +15,15 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.checks import number, one_of, whole_number
-from saddlescope.errors import InvalidInput
+from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.progress import Progress, Report
 from saddlescope.transformer.checkpoint import remove_checkpoint
 from saddlescope.transformer.decoder import DecoderShape
 from saddlescope.transformer.metrics import load_metrics, save_metrics
 from saddlescope.transformer.optimiser import AdamW
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
+from saddlescope.transformer.sources.bpe import BYTES
+from saddlescope.transformer.sources.text import read
 from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
 
 SOURCES = ("repeated", "text", "triggers")
@@ -101,8 +104,9 @@ class InductionExperiment:
 
     def shape(self, layers: int) -> DecoderShape:
         """The decoder of one depth."""
+        is_bytes = self.source == "text" and self.vocabulary <= BYTES
         return DecoderShape(
-            vocabulary=self.vocabulary,
+            vocabulary=BYTES if is_bytes else self.vocabulary,
             context=self.context,
             layers=layers,
             heads=self.heads,
@@ -111,6 +115,12 @@ class InductionExperiment:
             layer_norm=self.layer_norm,
         )
 
+    def inputs(self) -> str:
+        """A digest of the text that is read; nothing else comes from outside."""
+        if self.source != "text":
+            return ""
+        return hashlib.sha256(read(self.text, self.text_bytes)).hexdigest()[:16]
+
     def make_source(self) -> AbstractSource:
         """What the decoders are trained on."""
         if self.source == "repeated":
@@ -118,7 +128,7 @@ class InductionExperiment:
             return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
         if self.source == "triggers":
             return BigramTriggers(self.vocabulary, self.context)
-        encoding = "bytes" if self.vocabulary <= 256 else "bpe"
+        encoding = "bytes" if self.vocabulary <= BYTES else "bpe"
         return Text(
             self.text,
             context=self.context,
@@ -142,13 +152,13 @@ class InductionExperiment:
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
-            return load_metrics(home / "metrics.nc", self.setting())
+            return self._load(home / "metrics.nc")
         source, shares = self.make_source(), _Shares(self.layers, progress)
         parts = [
             self._depth(depth, source, home, shares.of(depth), checkpoints) for depth in self.layers
         ]
         whole = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
-        whole = whole.assign_attrs(setting=self.setting(), data=json.dumps(source.describe()))
+        whole = whole.assign_attrs(data=json.dumps(source.describe()), **self._names())
         if home is not None:
             save_metrics(whole, home / "metrics.nc")
             for depth in self.layers:
@@ -159,6 +169,15 @@ class InductionExperiment:
         """What names the experiment, as JSON."""
         return json.dumps(dataclasses.asdict(self))
 
+    def _names(self) -> dict[str, str]:
+        return {"setting": self.setting(), "inputs": self.inputs()}
+
+    def _load(self, path: Path) -> xr.Dataset:
+        found = load_metrics(path, self.setting())
+        if found.attrs.get("inputs") != self.inputs():
+            raise CannotRead(f"{str(path)!r}: is of another text; remove it or name another folder")
+        return found
+
     def _depth(
         self,
         depth: int,
@@ -168,7 +187,7 @@ class InductionExperiment:
         checkpoints: bool,
     ) -> xr.Dataset:
         if home is not None and (home / f"layers_{depth}.nc").exists():
-            return load_metrics(home / f"layers_{depth}.nc", self.setting())
+            return self._load(home / f"layers_{depth}.nc")
         found = fit(
             self.shape(depth),
             source,
@@ -182,7 +201,7 @@ class InductionExperiment:
             record=self.record,
             progress=progress,
             checkpoint=home / f"layers_{depth}" if home is not None and checkpoints else None,
-        ).dataset.assign_attrs(setting=self.setting())
+        ).dataset.assign_attrs(self._names())
         if home is not None:
             save_metrics(found, home / f"layers_{depth}.nc")
             remove_checkpoint(home / f"layers_{depth}")

@@ -1,12 +1,13 @@
 """The large presets, trained once on a GPU: their metrics, and how they were made.
 
 `python -m saddlescope.transformer.recorded FOLDER [NAME …]` trains them again and writes the files
-that lie here. One NVIDIA H200 took 3 to 8 minutes for each.
+that lie here. On one NVIDIA H200 they took 5, 7 and 2 minutes.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -35,7 +36,12 @@ def recorded(name: str) -> xr.Dataset:
     3
     """
     experiment = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))]
-    return load_metrics(Path(__file__).parent / f"{name}.nc.gz", experiment.setting())
+    return load_metrics(_path(name), experiment.setting())
+
+
+def digest(name: str) -> str:
+    """What names the recorded metrics themselves."""
+    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
 
 
 def record(name: str, folder: str | Path) -> Path:
@@ -54,3 +60,7 @@ def record(name: str, folder: str | Path) -> Path:
     os.remove(plain)
     shutil.rmtree(unfinished)
     return packed
+
+
+def _path(name: str) -> Path:
+    return Path(__file__).parent / f"{name}.nc.gz"

@@ -10,7 +10,7 @@ import numpy as np
 from saddlescope.checks import AnyArray, whole_number
 from saddlescope.errors import InvalidInput
 
-_BYTES = 256
+BYTES = 256
 _MOST_TOKENS = 2**15
 
 
@@ -34,12 +34,12 @@ class BytePairs:
 
         It stops early where no pair occurs twice.
         """
-        size = whole_number("vocabulary", vocabulary, at_least=_BYTES)
+        size = whole_number("vocabulary", vocabulary, at_least=BYTES)
         if size > _MOST_TOKENS:
             raise InvalidInput("vocabulary", vocabulary, f"must be at most {_MOST_TOKENS}")
         tokens = np.frombuffer(data, np.uint8).astype(np.int32)
         merges: list[tuple[int, int]] = []
-        for new in range(_BYTES, size):
+        for new in range(BYTES, size):
             if len(tokens) < 2:
                 break
             counts = np.bincount(tokens[:-1] * new + tokens[1:])
@@ -54,18 +54,18 @@ class BytePairs:
     @property
     def vocabulary(self) -> int:
         """How many tokens there are."""
-        return _BYTES + len(self.merges)
+        return BYTES + len(self.merges)
 
     def encode(self, data: bytes) -> AnyArray:
         """The tokens of some bytes: every merge in its turn."""
         tokens = np.frombuffer(data, np.uint8).astype(np.uint16)
         for place, pair in enumerate(self.merges):
-            tokens = _merge(tokens, pair, _BYTES + place)
+            tokens = _merge(tokens, pair, BYTES + place)
         return tokens.astype(np.int32)
 
     def decode(self, tokens: Any) -> bytes:
         """The bytes of some tokens."""
-        spelled = [bytes([byte]) for byte in range(_BYTES)]
+        spelled = [bytes([byte]) for byte in range(BYTES)]
         for first, second in self.merges:
             spelled.append(spelled[first] + spelled[second])
         return b"".join(spelled[token] for token in np.asarray(tokens, dtype=np.int64).tolist())

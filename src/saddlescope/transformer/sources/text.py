@@ -19,6 +19,7 @@ from saddlescope.transformer.sources.base import AbstractSource
 from saddlescope.transformer.sources.bpe import BytePairs
 
 ENCODINGS = ("bytes", "bpe")
+ENDINGS = (".py", ".txt", ".md")
 
 # Pairs of bytes are counted on no more than this: enough for a thousand merges, in seconds.
 _BYTES_TO_TRAIN_PAIRS = 500_000
@@ -62,7 +63,7 @@ class Text(AbstractSource):
         encoding: Any = "bytes",
         vocabulary: Any = 512,
         most_bytes: Any = 4_000_000,
-        endings: Any = (".py", ".txt", ".md"),
+        endings: Any = ENDINGS,
     ) -> None:
         self.context = whole_number("context", context, at_least=4)
         self.encoding = one_of("encoding", encoding, ENCODINGS)
@@ -115,7 +116,7 @@ class Text(AbstractSource):
         return tokens[places].astype(jnp.int32)
 
 
-def read(path: Any, most_bytes: int, endings: tuple[str, ...]) -> bytes:
+def read(path: Any, most_bytes: int, endings: tuple[str, ...] = ENDINGS) -> bytes:
     """Up to so many bytes of a file or of the files in a folder, None for the standard library."""
     root = Path(sysconfig.get_path("stdlib") if path is None else path)
     if root.is_file():
