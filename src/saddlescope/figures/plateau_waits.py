@@ -31,7 +31,7 @@ def random_waits(run: Trajectory) -> xr.Dataset:
     names = ("wait", "estimated_wait", "rest_of_wait", "predicted_rest")
     found = {name: np.full(drops.shape, np.nan) for name in names}
     ratio = np.full((*drops.shape, len(_PROGRESS)), np.nan)
-    for seed, drop in np.argwhere(np.isfinite(heads)):
+    for seed, drop in np.argwhere(np.isfinite(heads)).tolist():
         begin, end = (drops[seed, drop - 1] if drop else 0.0), drops[seed, drop]
         size, speed = _head(run, seed, int(heads[seed, drop]), drop)
         moments = begin + _PROGRESS * (end - begin)
@@ -67,7 +67,7 @@ def aligned_waits(run: Trajectory) -> xr.Dataset:
     drops = drop_times(run)
     begins = np.concatenate([np.zeros((len(drops), 1)), drops[:, :-1]], axis=1)
     estimates = np.full(drops.shape, np.nan)
-    for seed, drop in np.argwhere(np.isfinite(drops)):
+    for seed, drop in np.argwhere(np.isfinite(drops)).tolist():
         size, _ = _head(run, seed, drop, drop)
         start = float(np.interp(begins[seed, drop], run.time, size))
         estimates[seed, drop] = _course(run.setting.task, drop, start).plateau
