@@ -28,6 +28,8 @@ _MEASURES = (
     "train_accuracy",
     "train_loss",
 )
+# In single precision a smaller loss is rounded to zero.
+_LEAST_LOSS = 1e-8
 # Frequencies that hold most of the embedding's power once it has grokked.
 _LEADING = 5
 
@@ -150,7 +152,7 @@ def measure_claims(data: xr.Dataset) -> tuple[Claim, ...]:
 def draw_loss(panel: Axes, data: xr.Dataset) -> None:
     """Train and test loss on a logarithmic scale."""
     for place, name in enumerate(("train", "test")):
-        seed_band(panel, data[f"{name}_loss"], colour(place), name)
+        seed_band(panel, data[f"{name}_loss"].clip(min=_LEAST_LOSS), colour(place), name)
     panel.set(yscale="log", ylabel="loss  (nats)", xlabel="step")
 
 
@@ -162,7 +164,7 @@ def draw_grokking(data: xr.Dataset) -> Figure:
     for place, name in enumerate(("train", "test")):
         seed_band(accuracy, data[f"{name}_accuracy"], colour(place), name)
     accuracy.set(ylabel="accuracy")
-    seed_band(power, data["leading_power"], colour(2), f"{_LEADING} strongest frequencies")
+    seed_band(power, data["leading_power"], colour(2), f"{_LEADING} strongest")
     power.set(ylabel="share of the embedding's power", ylim=(0, 1))
     for panel, measure, label in (
         (distance, "distance", "subspace distance to the end"),

@@ -97,7 +97,7 @@ class MT2(AbstractModesFigure):
         for place, panel in enumerate(axes[0]):
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=TIME_LABEL)
             panel.set_title(f"({'abc'[place]})", loc="right")
-            legend(panel)
+            legend(panel, 2)
         return drawing
 
 
