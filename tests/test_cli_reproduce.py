@@ -49,7 +49,7 @@ def test_a_figure_in_another_setting(capsys: pytest.CaptureFixture[str]) -> None
     answer = Answer(capsys, *SMALL)
     assert (answer.code, answer.err) == (0, "")
     assert "holds: every plateau lies at the loss of its fixed point (T7)" in answer.out
-    assert "7 claims about 1 figure, all as expected" in answer.out
+    assert "7 claims about 1 figure, 7 as expected" in answer.out
     folder = Path("out/reproduction")
     assert (folder / "index.html").is_file()
     data = xr.load_dataset(folder / "fig3" / "data.nc", engine="scipy")
@@ -84,6 +84,7 @@ def test_an_unexpected_verdict_ends_with_one(
         (["fig3", "--seeds", "0"], "seeds = 0: must be"),
         (["fig3", "--spectrum", ".4,-1"], "spectrum = "),
         (["fig3", "--out", "file/folder"], "out = 'file/folder': cannot be used"),
+        (["grokking-recorded", "--seeds", "9"], "seeds = 9: must be at most 3"),
     ],
 )
 def test_nonsense_gets_one_line(
@@ -94,6 +95,31 @@ def test_nonsense_gets_one_line(
     assert answer.code == 2
     assert answer.err.startswith(f"saddlescope: {message}")
     assert answer.err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("taken/index.html").mkdir(parents=True)
+    answer = Answer(capsys, "grokking-recorded", "--out", "taken")
+    assert answer.code == 2
+    assert answer.err == (
+        "saddlescope: out = 'taken': cannot be used: its index.html is a folder\n"
+    )
+    assert not Path("taken/grokking-recorded").exists()
+
+
+def test_the_list_can_be_of_some_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(Answer(capsys, "fig3", "--quick", "--list", "--json").out)["figures"]
+    assert [(figure["id"], figure["setting"]["seeds"]) for figure in listed] == [("fig3", 2)]
+
+
+def test_an_odd_setting_does_not_spoil_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Answer(capsys, "fig5", "--quick", "--shares", ".5", "--out", "out").code in (0, 1)
+    answer = Answer(capsys, "grokking-recorded", "--out", "out")
+    assert answer.code == 0
+    kept = json.loads(Path("out/reproduction.json").read_text())["figures"]
+    assert [figure["id"] for figure in kept] == ["fig5", "grokking-recorded"]
 
 
 def test_an_interruption_says_how_to_go_on(

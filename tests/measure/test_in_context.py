@@ -90,6 +90,7 @@ def test_axes_before_the_batch_are_kept():
     rng = np.random.default_rng(1)
     tokens = np.tile(rng.integers(0, 50, (4, 6)), 2)
     patterns = rng.uniform(size=(3, 4, 5, 12, 12))
+    patterns = patterns / patterns.sum(-1, keepdims=True)
     found = prefix_matching(patterns, tokens)
     assert found.shape == (3, 5)
     for layer in range(3):

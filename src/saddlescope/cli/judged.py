@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from saddlescope.cli.folder import make_folder
 from saddlescope.cli.progress import progress_bar
 from saddlescope.errors import Interrupted, InvalidInput
 
@@ -33,10 +34,7 @@ def make_and_show(
     from saddlescope.figures import reproduction
     from saddlescope.report import write_reproduction_page
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InvalidInput("out", str(folder), f"cannot be used: {problem.strerror}") from None
+    make_folder(folder)
     try:
         results = _with_progress(
             lambda report: reproduction.reproduce(figures, folder, report=report, films=films)
@@ -115,12 +113,18 @@ def _verdicts(results: Any) -> str:
     claims = [claim for result in results for claim in result.claims]
     wrong = sum(not claim.as_expected for claim in claims)
     broken = sum(bool(result.problem) for result in results)
+    if any(_is_elsewhere(result) and not result.as_expected for result in results):
+        lines.append("in another setting: tolerances are those of the published one")
     lines.append(
         f"{_count(len(claims), 'claim')} about {_count(len(results), 'figure')}, "
-        + (f"{len(claims) - wrong} as expected, {wrong} not" if wrong else "all as expected")
+        + (f"{len(claims) - wrong} as expected" + (f", {wrong} not" if wrong else ""))
         + (f"; {_count(broken, 'figure')} could not be made" if broken else "")
     )
     return "\n".join(lines)
+
+
+def _is_elsewhere(result: Any) -> bool:
+    return result.figure not in result.figure.presets().values()
 
 
 def _count(number: int, what: str) -> str:

@@ -19,7 +19,7 @@ Examples:
   saddlescope reproduce                             every figure
   saddlescope reproduce fig3 fig4                   these two
   saddlescope reproduce --quick                     a reduced version of each
-  saddlescope reproduce fig3 --heads 8 --seeds 12   in another setting
+  saddlescope reproduce fig3 --context-length 15    in another setting
   saddlescope reproduce --list                      what there is
 
 Writes OUT/index.html, and for each figure PDF, SVG, PNG and its data. What is there already is
@@ -46,10 +46,10 @@ def reproduce(
 ) -> None:
     from saddlescope.figures import FIGURES
 
-    if show:
-        typer.echo(_as_json(FIGURES) if as_json else _as_table(FIGURES))
-        return
     figures = _chosen(names or [], quick, FIGURES)
+    if show:
+        typer.echo(_as_json(figures) if as_json else _as_table(figures))
+        return
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
     make_and_show(figures, FIGURES, folder, films=film, as_json=as_json)
 
@@ -65,30 +65,30 @@ def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
     return with_fields([kind.quick() if quick else kind() for kind in kinds], texts)
 
 
-def _as_table(known: Any) -> str:
+def _as_table(figures: Any) -> str:
     from saddlescope.figures.base import as_text
 
-    width = max(len(kind.id) for kind in known)
+    width = max(len(figure.id) for figure in figures)
     lines = []
-    for kind in known:
-        setting = kind().setting()
+    for figure in figures:
+        setting = figure.setting()
         flags = " ".join(f"--{name.replace('_', '-')} {as_text(setting[name])}" for name in setting)
         lines += [
-            f"{kind.id:<{width}}  {kind.title} ({kind.source}; about {kind.seconds:.0f} s)",
+            f"{figure.id:<{width}}  {figure.title} ({figure.source}; about {figure.seconds:.0f} s)",
             f"{'':<{width}}  {flags}",
         ]
     return "\n".join(lines)
 
 
-def _as_json(known: Any) -> str:
+def _as_json(figures: Any) -> str:
     listed = [
         {
-            "id": kind.id,
-            "title": kind.title,
-            "source": kind.source,
-            "seconds": kind.seconds,
-            "setting": kind().setting(),
+            "id": figure.id,
+            "title": figure.title,
+            "source": figure.source,
+            "seconds": figure.seconds,
+            "setting": figure.setting(),
         }
-        for kind in known
+        for figure in figures
     ]
     return json.dumps({"figures": listed}, indent=2)

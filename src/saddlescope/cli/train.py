@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from saddlescope.cli import options
+from saddlescope.cli.folder import make_folder
 from saddlescope.cli.progress import progress_bar
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 
@@ -119,10 +120,7 @@ def _carry_out(setting: Any, folder: Path, overwrite: bool) -> Any:
 
     saved, checkpoint = folder / "run", folder / "checkpoint.npz"
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InvalidInput("out", str(folder), f"cannot be used: {problem.strerror}") from None
+    make_folder(folder)
     if saved.exists() and not overwrite:
         trajectory = storage.load(saved)
         if trajectory.setting == setting:

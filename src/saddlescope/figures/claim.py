@@ -139,8 +139,9 @@ def _summary(claim: Claim) -> str:
         return "nothing was measured"
     if measured.shape != predicted.shape and predicted.size > 1:
         return f"{measured.size} numbers, {predicted.size} predicted"
+    measured, predicted = measured.ravel(), predicted.ravel()
     if claim.relation == "equal":
-        return _counted(measured.ravel(), predicted.ravel())
+        return _counted(measured, predicted)
     if not np.isfinite(measured).all():
         return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
     one = measured.size == 1

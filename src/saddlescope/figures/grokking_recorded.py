@@ -44,7 +44,7 @@ class GrokkingRecorded(AbstractFigure):
         return digest("grokking")
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return grokking_numbers(recorded("grokking").isel(seed=slice(self.seeds)))
+        return grokking_numbers(recorded("grokking", self.seeds))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (*delay_claims(data), *measure_claims(data))

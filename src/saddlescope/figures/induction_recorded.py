@@ -50,7 +50,7 @@ class InductionRecorded(AbstractFigure):
         return digest("repeated")
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(recorded("repeated").isel(seed=slice(self.seeds)))
+        return induction_numbers(recorded("repeated", self.seeds))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         (heads,) = head_claims(data)

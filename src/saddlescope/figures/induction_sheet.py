@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.checks import one_of
+from saddlescope.errors import InvalidInput
 from saddlescope.figures.base import AbstractFigure
 from saddlescope.figures.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.panels import THEORY_COLOUR, colour, seed_band, sheet
@@ -100,6 +101,8 @@ class AbstractInductionFigure(AbstractFigure):
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         source, text = values.pop("corpus"), values.pop("text_path") or None
         one_of("corpus", source, SOURCES)
+        if text is not None and source != "text":
+            raise InvalidInput("text-path", text, "is for --corpus text")
         return InductionExperiment(source=source, text=text, **values)
 
     def inputs(self) -> str:

@@ -49,7 +49,7 @@ class InductionTextRecorded(AbstractFigure):
         return digest("text")
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(recorded("text").isel(seed=slice(self.seeds)))
+        return induction_numbers(recorded("text", self.seeds))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         end = data.isel(step=-1)

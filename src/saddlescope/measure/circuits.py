@@ -139,6 +139,9 @@ def circuits(
 
 def _check_weights(query: Any, key: Any, value: Any, output: Any) -> None:
     heads, shared = query.shape[-3], key.shape[-3]
+    if query.shape[-2] > query.shape[-1]:
+        allowed = "must be [..., head, d_head, d_model]: here the last two axes seem to be swapped"
+        raise InvalidInput("W_Q.shape", tuple(query.shape), allowed)
     if heads % shared:
         allowed = f"must have a number of heads that divides the {heads} of W_Q"
         raise InvalidInput("W_K.shape", tuple(key.shape), allowed)

@@ -81,6 +81,8 @@ def prefix_matching(patterns: Any, tokens: Any) -> Any:
     queries = follows.any(-1).sum()
     if not int(queries):
         raise InvalidInput("tokens", tokens, "must repeat some token within a sequence")
+    if bool((weights < 0).any()) or bool((weights.sum(-1) > 1.01).any()):
+        raise InvalidInput("patterns", patterns, "must be attention weights, which sum to 1")
     matched = xp.where(follows[..., None, :, :], weights[..., 1:], 0.0)
     over = (*range(-3 - len(batch), -3), -2, -1)
     return xp.sum(matched, axis=over) / queries

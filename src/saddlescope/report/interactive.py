@@ -150,8 +150,24 @@ def _panel(axes: Axes) -> Panel | None:
 
 
 def _title(axes: Axes) -> str:
-    texts = (axes.get_title("right"), axes.get_title("left"), axes.get_title("center"))
-    return "  ".join(plain_text(text) for text in texts if text)
+    """Its title, or that of its column in a sheet, whose charts may stand elsewhere on a page."""
+    for one in (axes, *_column(axes)):
+        texts = [one.get_title(place) for place in ("right", "left", "center")]
+        if any(texts):
+            return "  ".join(plain_text(text) for text in texts if text)
+    return ""
+
+
+def _column(axes: Axes) -> list[Axes]:
+    """The axes above these in a grid with a shared time, topmost first."""
+    own = axes.get_subplotspec()
+    kin = [(one, one.get_subplotspec()) for one in axes.get_shared_x_axes().get_siblings(axes)]
+    above = [
+        (spec.rowspan.start, one)
+        for one, spec in kin
+        if own is not None and spec is not None and spec.colspan == own.colspan
+    ]
+    return [one for _, one in sorted(above, key=lambda pair: pair[0])]
 
 
 def _axis(axes: Axes, name: str) -> Axis:

@@ -16,7 +16,7 @@ from saddlescope.drawing import to_svg
 from saddlescope.figures.claim import HOLDS, Claim
 from saddlescope.figures.reproduction import Result
 from saddlescope.report.colours import lighten_on_dark
-from saddlescope.report.interactive import panels
+from saddlescope.report.interactive import Panel, panels
 from saddlescope.report.page import Cell, Section, paragraphs, table, write_page
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
@@ -153,8 +153,11 @@ def _marks(claim: Claim) -> dict[str, str]:
 
 def _body(result: Result) -> str:
     figure = result.figure
-    source = f'<p class="source">{escape(figure.source)}{" · quick" if result.quick else ""}</p>'
-    text = f'<div class="text">{paragraphs(figure.text.splitlines())}</div>'
+    kind = " · quick" if result.quick else ""
+    if figure not in figure.presets().values():
+        kind = " · in another setting: tolerances and text are those of the published one"
+    source = f'<p class="source">{escape(figure.source)}{kind}</p>'
+    text = f'<div class="text">{_with_code(paragraphs(figure.text.splitlines()))}</div>'
     if result.problem:
         return (
             f'{source}<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
@@ -164,6 +167,11 @@ def _body(result: Result) -> str:
         f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
         f"<h3>Claims</h3>{_claims(result.claims)}{_setting(figure.setting())}{_making(result)}"
     )
+
+
+def _with_code(text: str) -> str:
+    """What stands between backticks, as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
 def _picture(result: Result) -> str:
@@ -194,8 +202,18 @@ def _own_names(svg: str, name: str) -> str:
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
 
 
+def _panels(result: Result) -> list[Panel]:
+    if result.drawing is None:
+        return []
+    try:
+        return panels(result.drawing)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        # A picture of an odd setting that cannot be read off must not cost the page.
+        return []
+
+
 def _interactive(result: Result) -> str:
-    found = [] if result.drawing is None else panels(result.drawing)
+    found = _panels(result)
     if not found:
         return ""
     name = escape(result.figure.id)

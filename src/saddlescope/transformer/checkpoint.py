@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.checks import AnyArray
-from saddlescope.errors import CannotRead, SaddlescopeError
+from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
 from saddlescope.transformer.decoder import Decoder, DecoderShape
 
 STATE = "state.safetensors"
@@ -76,6 +76,8 @@ class Folder:
 
     def __init__(self, path: str | Path, digest: str) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput("checkpoint", str(path), "must be a folder, or not exist yet")
         self.digest = digest
         self._written = 0
         _safetensors()

@@ -15,7 +15,8 @@ from typing import Any
 
 import xarray as xr
 
-from saddlescope.checks import one_of
+from saddlescope.checks import one_of, whole_number
+from saddlescope.errors import InvalidInput
 from saddlescope.transformer.grokking import GrokkingExperiment
 from saddlescope.transformer.induction import InductionExperiment
 from saddlescope.transformer.metrics import load_metrics, save_metrics
@@ -25,18 +26,23 @@ EXPERIMENTS: dict[str, Any] = {
     "text": InductionExperiment.paper("text"),
     "grokking": GrokkingExperiment.paper(),
 }
+SEEDS = 3
 # What the figures do not show is left out, so that the files stay small.
 _LEFT_OUT = ("copying", "norm", "ov_effective_rank", "qk_effective_rank", "token_loss")
 
 
-def recorded(name: str) -> xr.Dataset:
+def recorded(name: str, seeds: int = SEEDS) -> xr.Dataset:
     """The metrics of one of the recorded experiments, `repeated`, `text` or `grokking`.
+
+    Of its first seeds; three were trained.
 
     >>> recorded("grokking").sizes["seed"]
     3
     """
     experiment = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))]
-    return load_metrics(_path(name), experiment.setting())
+    if whole_number("seeds", seeds) > SEEDS:
+        raise InvalidInput("seeds", seeds, f"must be at most {SEEDS}: no more were recorded")
+    return load_metrics(_path(name), experiment.setting()).isel(seed=slice(seeds))
 
 
 def digest(name: str) -> str:
