@@ -99,7 +99,7 @@ def test_the_metrics_are_those_of_the_final_weights(usual: Fit) -> None:
 def test_training_lowers_the_loss() -> None:
     dataset = train(steps=150, record=2, learning_rate=1e-2).dataset
     # Half of the tokens that repeat can be told from the others within a sequence.
-    assert (dataset["loss"].isel(step=-1) < 0.9 * np.log(8)).all()
+    assert (dataset["loss"].isel(step=-1) < 0.95 * np.log(8)).all()
     assert (dataset["in_context_score"].isel(step=-1) < -0.2).all()
 
 
