@@ -1,22 +1,20 @@
 """What `saddlescope reproduce` writes, page and JSON, as the system's chromium shows it."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from saddlescope.cli import main
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 # The recorded ones are read rather than trained.
 FIGURES = ("induction-recorded", "induction-text-recorded", "grokking-recorded")
 
 
-def test_page_and_json_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_and_json_agree(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(SystemExit) as end:
@@ -31,24 +29,20 @@ def test_page_and_json_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]
     complaints: list[str] = []
     requests: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto((folder / "index.html").as_uri())
-        shown = page.eval_on_selector_all(
-            "#claims tr[data-claim]",
-            "rows => rows.map(row => [row.dataset.figure, row.dataset.claim, row.dataset.verdict,"
-            " row.dataset.expected])",
-        )
-        decoded = page.evaluate(
-            "Promise.all([...document.images].map(image => image.decode().then(() => true)))"
-        )
-        browser.close()
+    page = browser.new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((folder / "index.html").as_uri())
+    shown = page.eval_on_selector_all(
+        "#claims tr[data-claim]",
+        "rows => rows.map(row => [row.dataset.figure, row.dataset.claim, row.dataset.verdict,"
+        " row.dataset.expected])",
+    )
+    decoded = page.evaluate(
+        "Promise.all([...document.images].map(image => image.decode().then(() => true)))"
+    )
+    page.close()
     assert shown == wanted
     assert all(decoded)
     assert complaints == []

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from saddlescope.drawing import COLOURS, STYLE
 from saddlescope.figures import AbstractFigure, Claim, Watch
@@ -23,9 +22,6 @@ from saddlescope.figures.panels import legend, levels, sheet
 from saddlescope.figures.reproduction import Result
 from saddlescope.report import write_reproduction_page
 from saddlescope.report.colours import luminance
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 # WCAG 2.1, success criterion 1.4.3: text at its usual size.
 READABLE = 4.5
@@ -165,15 +161,6 @@ def results(folder: Path) -> list[Result]:
 def address(results: list[Result], folder: Path) -> str:
     path = write_reproduction_page(results, folder / "index.html", "saddlescope reproduce")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield opened
-        opened.close()
 
 
 class Visit:

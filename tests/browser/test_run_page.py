@@ -1,20 +1,16 @@
 """The page of a run, as the system's chromium shows it."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import saddlescope as ss
 from saddlescope.comparison import Comparison
 from saddlescope.report import write_run_page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 # WCAG 2.1, success criterion 1.4.3: text at its usual size.
 READABLE = 4.5
@@ -39,15 +35,6 @@ def address(
 ) -> str:
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
     return write_run_page(run, comparison, path, "saddlescope train --seeds 3").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield opened
-        opened.close()
 
 
 class Visit:
