@@ -93,16 +93,11 @@ class GrokkingExperiment:
         """All pairs."""
         return ModularArithmetic(self.p, self.share, self.operation)
 
-    def run(
-        self,
-        folder: str | Path | None = None,
-        progress: Report | None = None,
-        checkpoints: bool = True,
-    ) -> xr.Dataset:
+    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
         """Train; a dataset over (seed, step, layer, head, frequency, weight).
 
         With a `folder`, an unfinished training survives there and the same call goes on from it; at
-        the end `metrics.nc` holds all. Without `checkpoints` safetensors is not needed.
+        the end `metrics.nc` holds all.
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
@@ -119,7 +114,7 @@ class GrokkingExperiment:
             seeds=self.seeds,
             record=self.record,
             progress=progress,
-            checkpoint=home / "checkpoint" if home is not None and checkpoints else None,
+            checkpoint=None if home is None else home / "checkpoint",
         ).dataset
         found = found.assign_coords(frequency=range(1, self.p // 2 + 1))
         found = found.assign_attrs(setting=self.setting(), data=json.dumps(source.describe()))

@@ -137,26 +137,18 @@ class InductionExperiment:
             most_bytes=self.text_bytes,
         )
 
-    def run(
-        self,
-        folder: str | Path | None = None,
-        progress: Report | None = None,
-        checkpoints: bool = True,
-    ) -> xr.Dataset:
+    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
         """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
 
         With a `folder`, the metrics of each finished depth are kept there, an unfinished depth
         survives in a checkpoint, and the same call goes on from them; at the end `metrics.nc` holds
-        all. Without `checkpoints` only finished depths are kept, and safetensors is not needed.
-        Layers that a depth does not have are NaN.
+        all. Layers that a depth does not have are NaN.
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
             return self._load(home / "metrics.nc")
         source, shares = self.make_source(), _Shares(self.layers, progress)
-        parts = [
-            self._depth(depth, source, home, shares.of(depth), checkpoints) for depth in self.layers
-        ]
+        parts = [self._depth(depth, source, home, shares.of(depth)) for depth in self.layers]
         whole = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
         whole = whole.assign_attrs(data=json.dumps(source.describe()), **self._names())
         if home is not None:
@@ -179,12 +171,7 @@ class InductionExperiment:
         return found
 
     def _depth(
-        self,
-        depth: int,
-        source: AbstractSource,
-        home: Path | None,
-        progress: Report | None,
-        checkpoints: bool,
+        self, depth: int, source: AbstractSource, home: Path | None, progress: Report | None
     ) -> xr.Dataset:
         if home is not None and (home / f"layers_{depth}.nc").exists():
             return self._load(home / f"layers_{depth}.nc")
@@ -200,7 +187,7 @@ class InductionExperiment:
             seeds=self.seeds,
             record=self.record,
             progress=progress,
-            checkpoint=home / f"layers_{depth}" if home is not None and checkpoints else None,
+            checkpoint=None if home is None else home / f"layers_{depth}",
         ).dataset.assign_attrs(self._names())
         if home is not None:
             save_metrics(found, home / f"layers_{depth}.nc")
