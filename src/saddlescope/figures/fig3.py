@@ -14,7 +14,7 @@ from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.base import AbstractFigure
-from saddlescope.figures.claim import Claim, at_least, at_most, equal, relatively_within, within
+from saddlescope.figures.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.panels import (
     LOSS_LABEL,
     THEORY,
@@ -29,6 +29,7 @@ from saddlescope.figures.staircase import (
     learned_share,
     plateau_record,
     staircase_numbers,
+    timing_claims,
     winning_heads,
 )
 from saddlescope.figures.watch import Watch
@@ -124,18 +125,7 @@ class Figure3(AbstractFigure):
                 error[seen],
                 0.03,
             ),
-            relatively_within(
-                "drops come when predicted from the initial weights alone (T13)",
-                data["drop_time"].to_numpy()[seen],
-                data["predicted_drop_time"].to_numpy()[seen],
-                0.03,
-            ),
-            equal(
-                "drops that do not come by the end of the run are those predicted not to (T13)",
-                seen,
-                np.isfinite(data["predicted_drop_time"].to_numpy()),
-            ),
-            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+            *timing_claims(data, 0.03),
             *self._published(data),
         )
 

@@ -14,7 +14,7 @@ from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.base import AbstractFigure
-from saddlescope.figures.claim import Claim, at_most, equal, relatively_within, within
+from saddlescope.figures.claim import Claim, equal, relatively_within, within
 from saddlescope.figures.panels import (
     LOSS_LABEL,
     THEORY,
@@ -28,6 +28,7 @@ from saddlescope.figures.staircase import (
     learned_share,
     plateau_record,
     staircase_numbers,
+    timing_claims,
     winning_heads,
 )
 from saddlescope.figures.watch import Watch
@@ -82,7 +83,6 @@ class Figure8(AbstractFigure):
         resting = reached & ((level % rank == 0) | (level == level[-1]))[:, None]
         grown = np.broadcast_to(-(-level // rank)[:, None], reached.shape)
         new = np.isfinite(data["growth_time"].to_numpy())
-        seen = np.isfinite(data["drop_time"].to_numpy())
         on_levels = np.broadcast_to(data["level_loss"].to_numpy()[:, None], reached.shape)
         carried = resting[..., None] & (data["minimal_value"].to_numpy()[:, None] > 0)
         rest = np.broadcast_to(data["minimal_value"].to_numpy()[:, None], carried.shape)
@@ -111,18 +111,7 @@ class Figure8(AbstractFigure):
                 on_levels[resting],
                 0.001,
             ),
-            relatively_within(
-                "drops come when predicted from the initial weights alone (T13)",
-                data["drop_time"].to_numpy()[seen],
-                data["predicted_drop_time"].to_numpy()[seen],
-                0.01,
-            ),
-            equal(
-                "drops that do not come by the end of the run are those predicted not to (T13)",
-                seen,
-                np.isfinite(data["predicted_drop_time"].to_numpy()),
-            ),
-            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+            *timing_claims(data, 0.01),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

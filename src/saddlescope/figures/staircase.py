@@ -10,6 +10,7 @@ from scipy.interpolate import CubicSpline
 
 from saddlescope.checks import FloatArray
 from saddlescope.comparison import compare
+from saddlescope.figures.claim import Claim, at_most, equal, relatively_within
 from saddlescope.trajectory import Trajectory
 
 
@@ -50,6 +51,26 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
     along = np.einsum("ad,stab,bd->std", basis, maps, basis) / amplitude
     directions = np.arange(1, basis.shape[1] + 1)
     return xr.DataArray(along, dims=("seed", "time", "direction"), coords={"direction": directions})
+
+
+def timing_claims(data: xr.Dataset, tolerance: float) -> tuple[Claim, ...]:
+    """Drops come when T13 says, or not at all where it says so; what is conserved stays (T14)."""
+    measured = data["drop_time"].to_numpy()
+    predicted, seen = data["predicted_drop_time"].to_numpy(), np.isfinite(measured)
+    return (
+        relatively_within(
+            "drops come when predicted from the initial weights alone (T13)",
+            measured[seen],
+            predicted[seen],
+            tolerance,
+        ),
+        equal(
+            "drops that do not come by the end of the run are those predicted not to (T13)",
+            seen,
+            np.isfinite(predicted),
+        ),
+        at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+    )
 
 
 def plateau_record(time: FloatArray, drop_times: FloatArray, drop: SupportsIndex) -> int:
