@@ -79,24 +79,18 @@ def reproduce(
     unfinished runs of the present one; the same call goes on from there.
     """
     weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
-    done, results = 0.0, []
-    for figure, weight in zip(figures, weights, strict=True):
-
-        def tell(
-            share: float, name: str = figure.id, before: float = done, of: float = weight
-        ) -> None:
-            if report is not None:
-                report(name, (before + of * share) / sum(weights))
-
+    results = []
+    for place, figure in enumerate(figures):
+        begin, share = sum(weights[:place]) / sum(weights), weights[place] / sum(weights)
+        tell = _teller(report, figure.id, begin, share)
         tell(0.0)
         results.append(_make(figure, out, tell, films))
-        done += weight
     return tuple(results)
 
 
 def is_current(figure: AbstractFigure, out: Path) -> bool:
     """Whether the folder holds this figure, in this setting, made by this code, undamaged."""
-    return _stored(figure, out) is not None
+    return _current_record(out / figure.id, _key(figure)) is not None
 
 
 def others(
@@ -145,27 +139,29 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
     folder = out / figure.id
     quick, command = figure == type(figure).quick(), command_of(figure)
     try:
-        stored = _stored(figure, out)
-        if stored is None:
-            watch = Watch(tell, folder / "unfinished" / _key(figure), out / "runs")
+        key = _key(figure)
+        record = _current_record(folder, key)
+        if record is None:
+            watch = Watch(tell, folder / "unfinished" / key, out / "runs")
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
             _keep_data(data, folder, figure.film)
         else:
-            data, seconds, watch = *stored, Watch(tell)
+            data = xr.load_dataset(folder / _DATA, engine="scipy")
+            seconds, watch = float(record["seconds"]), Watch(tell)
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
             tidy(drawing)
             # Laid out once for all formats and the page: for a sheet of panels that takes seconds.
             drawing.draw_without_rendering()
             drawing.set_layout_engine("none")
-            if stored is None:
+            if record is None:
                 for ending in _PICTURES:
                     drawing.savefig(folder / f"figure.{ending}", dpi=160)
         claims = figure.claims(data)
-        if stored is None:
-            _keep_record(figure, folder, seconds)
+        if record is None:
+            _keep_record(figure, key, folder, seconds)
         if films and figure.film and not (folder / figure.film).exists():
             _make_film(figure, data, folder, watch)
         shutil.rmtree(folder / "unfinished", ignore_errors=True)
@@ -194,17 +190,15 @@ def _key(figure: AbstractFigure) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _stored(figure: AbstractFigure, out: Path) -> tuple[xr.Dataset, float] | None:
-    folder = out / figure.id
+def _current_record(folder: Path, key: str) -> dict[str, Any] | None:
+    """The record of a figure that is there, is the one that `key` names, and is undamaged."""
     record = _read_record(folder)
-    if record is None or record["key"] != _key(figure):
+    if record is None or record["key"] != key:
         return None
-    pictures = [folder / f"figure.{ending}" for ending in _PICTURES]
-    if not all(path.is_file() for path in (folder / _DATA, *pictures)):
+    files = [folder / _DATA, *(folder / f"figure.{ending}" for ending in _PICTURES)]
+    if not all(path.is_file() for path in files):
         return None
-    if _checksum(folder / _DATA) != record["checksum"]:
-        return None
-    return xr.load_dataset(folder / _DATA, engine="scipy"), float(record["seconds"])
+    return record if _checksum(folder / _DATA) == record["checksum"] else None
 
 
 def _keep_data(data: xr.Dataset, folder: Path, film: str) -> None:
@@ -217,10 +211,10 @@ def _keep_data(data: xr.Dataset, folder: Path, film: str) -> None:
     os.replace(unfinished, folder / _DATA)
 
 
-def _keep_record(figure: AbstractFigure, folder: Path, seconds: float) -> None:
+def _keep_record(figure: AbstractFigure, key: str, folder: Path, seconds: float) -> None:
     """Written last: a folder without it is unfinished."""
     record = {
-        "key": _key(figure),
+        "key": key,
         "setting": figure.setting(),
         "seconds": seconds,
         "checksum": _checksum(folder / _DATA),
