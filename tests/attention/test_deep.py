@@ -70,7 +70,7 @@ def to_single(weights: Weights) -> Weights:
 
 
 def gain_on(model: AbstractAttention, prompts: Prompts) -> float:
-    return model.gain(prompts.context_length if prompts.has_fixed_length else None)
+    return model.gain(prompts.fixed_length)
 
 
 @each_form

@@ -13,7 +13,7 @@ from saddlescope.dynamics import (
     StochasticGradientDescent,
     train,
 )
-from saddlescope.dynamics.evaluate import evaluate
+from saddlescope.dynamics._evaluate import evaluate
 from saddlescope.dynamics.risk import make_risk
 from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import InvalidInput

@@ -93,7 +93,7 @@ def test_the_querys_row_is_all_of_attention_that_is_read(
     if model.is_linear and model.normalisation == "none":
         prompts = ONE_LENGTH  # The only kind that it takes.
     weights = random_weights(model)
-    gain = model.gain(prompts.context_length if prompts.has_fixed_length else None)
+    gain = model.gain(prompts.fixed_length)
     predicted = in_float64(model.predict)(weights, prompts, gain)
     expected = written_out(model, weights, prompts)
     np.testing.assert_allclose(predicted, expected, atol=1e-12 * np.abs(expected).max())

@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Locator, Page
 
 from saddlescope.drawing import COLOURS, STYLE
 from saddlescope.figures import AbstractFigure, Claim, Watch
-from saddlescope.figures.claim import at_least, equal, relatively_within, within
-from saddlescope.figures.panels import legend, levels, sheet
-from saddlescope.figures.reproduction import Result
+from saddlescope.figures.kit.claim import at_least, equal, relatively_within, within
+from saddlescope.figures.kit.panels import legend, levels, sheet
+from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report import write_reproduction_page
 from saddlescope.report.colours import luminance
 

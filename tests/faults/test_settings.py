@@ -237,7 +237,7 @@ def test_an_ensemble_that_would_not_fit_is_refused_in_one_line(seeds: int, point
     model, task = ss.SeparateAttention(2), ss.InContextRegression([0.6, 0.3], 31)
     # Even the smallest of these would take 8·3·2·10⁷·19 bytes, 9 GB, beyond a patched limit.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saddlescope.dynamics.memory.available_bytes", lambda: 2**33)
+        patch.setattr("saddlescope.running.memory.available_bytes", lambda: 2**33)
         with pytest.raises(InvalidInput, match="GB are free") as refusal:
             ss.train(model, task, method=ss.GradientFlow(until=1), seeds=seeds, record=points)
     assert "\n" not in str(refusal.value)

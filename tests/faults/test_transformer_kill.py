@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from saddlescope.progress import Progress
+from saddlescope.running.progress import Progress
 from saddlescope.transformer import InductionExperiment
 
 TINY = InductionExperiment.quick(

@@ -12,7 +12,7 @@ import xarray as xr
 from saddlescope.drawing import STYLE
 from saddlescope.errors import InvalidInput
 from saddlescope.figures import EXPERIMENTS, FIGURES, AbstractFigure, Watch
-from saddlescope.figures.reproduction import command_of
+from saddlescope.figures.kit.reproduction import command_of
 
 IDS = [kind.id for kind in FIGURES]
 

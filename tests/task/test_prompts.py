@@ -46,8 +46,8 @@ def test_parts_of_a_prompt(data: Prompts) -> None:
 def test_shape_is_known() -> None:
     data = Prompts(X, Y)
     assert (data.count, data.context_length, data.dimension) == (50, 5, 3)
-    assert data.has_fixed_length
-    assert not MANY_LENGTHS.has_fixed_length
+    assert data.fixed_length == data.context_length
+    assert MANY_LENGTHS.fixed_length is None
     assert repr(data) == "Prompts(50 prompts, context_length=5, dimension=3)"
 
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.progress import Progress
+from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     GrokkingExperiment,
     InductionExperiment,

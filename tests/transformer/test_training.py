@@ -13,7 +13,7 @@ import xarray as xr
 
 import saddlescope as ss
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
-from saddlescope.progress import Progress
+from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     DecoderShape,
     Fit,

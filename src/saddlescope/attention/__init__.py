@@ -1,6 +1,11 @@
 """What is trained: attention, merged, separate and deep, and the networks it is equivalent to."""
 
-from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
+from saddlescope.attention.base import (
+    AbstractAttention,
+    AbstractLinearAttention,
+    Parametrisation,
+    Weights,
+)
 from saddlescope.attention.deep import DeepAttention
 from saddlescope.attention.linear_network import ConvolutionalNetwork, TwoLayerNetwork
 from saddlescope.attention.linear_transformer import LinearTransformer
@@ -28,6 +33,7 @@ __all__ = [
     "LinearTransformer",
     "MergedAttention",
     "PaperStart",
+    "Parametrisation",
     "SeparateAttention",
     "TwoLayerNetwork",
     "Weights",

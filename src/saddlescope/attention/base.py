@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,15 @@ Weights: TypeAlias = dict[str, Array]
 # Up to this many products a broadcast-multiply-sum, which XLA fuses into one loop, beats the call
 # into a matrix multiplication (measured on a CPU: 0.1 against 0.7 µs a step at D = 4, H = 5).
 FUSED_PRODUCTS = 640
+
+
+class Parametrisation(Enum):
+    """How keys and queries make up the effective map, which decides which theory speaks of it."""
+
+    MERGED = "merged"
+    """One matrix a head."""
+    SEPARATE = "separate"
+    """Pairs of a key and a query."""
 
 
 class AbstractAttention(abc.ABC):
@@ -126,6 +136,24 @@ class AbstractLinearAttention(AbstractAttention):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("blocks", self.blocks, ("reduced", "full"))
+
+    @property
+    def parametrisation(self) -> Parametrisation | None:
+        """Which theory speaks of the model; None where it is of another kind."""
+        return None
+
+    @property
+    def pairs(self) -> int:
+        """R, the key–query pairs of a head of separate attention."""
+        return 1
+
+    def to_attention(self, weights: Weights) -> Weights:
+        """The weights of the attention that the model is in other coordinates: v with U or k, q."""
+        return weights
+
+    def from_attention(self, weights: Weights) -> Weights:
+        """The model's weights from those of the attention that it is."""
+        return weights
 
     @abc.abstractmethod
     def capacity(self, dimension: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractLinearAttention, Array, Weights
+from saddlescope.attention.base import AbstractLinearAttention, Array, Parametrisation, Weights
 from saddlescope.attention.merged import MergedAttention, unvectorise, vectorise
 from saddlescope.attention.separate import SeparateAttention
 from saddlescope.checks import FloatArray
@@ -30,6 +30,10 @@ class TwoLayerNetwork(AbstractLinearAttention):
     @property
     def degree(self) -> int:
         return 2
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        return Parametrisation.MERGED
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
@@ -102,6 +106,10 @@ class ConvolutionalNetwork(AbstractLinearAttention):
     @property
     def degree(self) -> int:
         return 3
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        return Parametrisation.SEPARATE
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractLinearAttention, Array, Weights
-from saddlescope.attention.blocks import block_coefficients, block_pull_back, zero_blocks
-from saddlescope.attention.query_row import query_row
+from saddlescope.attention.base import AbstractLinearAttention, Array, Parametrisation, Weights
+from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
+from saddlescope.attention.formulas.query_row import query_row
 from saddlescope.checks import FloatArray
 
 
@@ -37,6 +37,10 @@ class MergedAttention(AbstractLinearAttention):
     @property
     def degree(self) -> int:
         return 2
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        return Parametrisation.MERGED
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

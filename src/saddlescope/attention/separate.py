@@ -13,13 +13,14 @@ from jaxtyping import Float
 from saddlescope.attention.base import (
     AbstractLinearAttention,
     Array,
+    Parametrisation,
     Weights,
     apply_to_rows,
     outer_sum,
     singular_parts,
 )
-from saddlescope.attention.blocks import block_coefficients, block_pull_back, zero_blocks
-from saddlescope.attention.query_row import query_row
+from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
+from saddlescope.attention.formulas.query_row import query_row
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 
@@ -49,6 +50,14 @@ class SeparateAttention(AbstractLinearAttention):
     @property
     def degree(self) -> int:
         return 3
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        return Parametrisation.SEPARATE
+
+    @property
+    def pairs(self) -> int:
+        return self.rank
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

@@ -102,7 +102,7 @@ class FixedPointStart(AbstractStart):
             raise InvalidInput("subset", self.subset, "names an eigenvector that nothing drives")
         values = drive / (summary * query)
         exact = _with_map(model, self).realise(
-            (directions.T * (values / _gain(model, task))) @ directions
+            (directions.T * (values / model.gain(task.fixed_length))) @ directions
         )
         if self.scale == 0:
             return exact
@@ -195,8 +195,3 @@ def _moments(task: Task, field: str, value: object) -> Any:
 
 def _along(matrix: FloatArray, directions: FloatArray) -> FloatArray:
     return np.einsum("md,de,me->m", directions, matrix, directions)
-
-
-def _gain(model: AbstractAttention, task: Any) -> float:
-    lengths = task.context_length
-    return model.gain(lengths.lengths[0] if lengths.is_fixed else None)

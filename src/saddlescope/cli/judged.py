@@ -31,7 +31,7 @@ def make_and_show(
     The page also shows what the folder holds of the other `known` figures; `heading` may hold its
     `title`.
     """
-    from saddlescope.figures import reproduction
+    from saddlescope.figures.kit import reproduction
     from saddlescope.report import write_reproduction_page
 
     make_folder(folder)
@@ -89,7 +89,7 @@ def split_words(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _with_progress(work: Any) -> Any:
-    from saddlescope.progress import Progress
+    from saddlescope.running.progress import Progress
 
     began = time.monotonic()
     with progress_bar("figures") as show:

@@ -66,7 +66,7 @@ def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
 
 
 def _as_table(figures: Any) -> str:
-    from saddlescope.figures.base import as_text
+    from saddlescope.figures.kit.figure import as_text
 
     width = max(len(figure.id) for figure in figures)
     lines = []

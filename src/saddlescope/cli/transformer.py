@@ -64,7 +64,7 @@ def induction(
     out: Out = None,
     as_json: options.Json = False,
 ) -> None:
-    from saddlescope.figures.induction import Induction
+    from saddlescope.figures.mainali.induction import Induction
     from saddlescope.transformer import InductionExperiment
 
     texts = _texts(words)
@@ -81,7 +81,7 @@ def grokking(
     out: Out = None,
     as_json: options.Json = False,
 ) -> None:
-    from saddlescope.figures.grokking import Grokking
+    from saddlescope.figures.mainali.grokking import Grokking
     from saddlescope.transformer import GrokkingExperiment
 
     if preset is Preset.paper:

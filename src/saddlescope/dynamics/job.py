@@ -16,19 +16,19 @@ import numpy as np
 from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.dynamics.checkpoint import write_checkpoint
 from saddlescope.dynamics.ensemble import group_size
-from saddlescope.dynamics.evaluate import evaluate_path
-from saddlescope.dynamics.flow import GradientFlow
 from saddlescope.dynamics.layout import Layout
-from saddlescope.dynamics.memory import check_memory
-from saddlescope.dynamics.method import Problem
+from saddlescope.dynamics.methods.base import Problem
+from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, has_exact_loss, make_risk
 from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import Interrupted, InvalidInput
-from saddlescope.interruption import StopRequest
 from saddlescope.precision import to_numpy
-from saddlescope.progress import Progress, Report
+from saddlescope.running.interruption import StopRequest
+from saddlescope.running.memory import check_memory
+from saddlescope.running.progress import Progress, Report
 from saddlescope.setting import Setting
 from saddlescope.task.base import AbstractTask
 from saddlescope.trajectory import Outcome, Trajectory, assemble

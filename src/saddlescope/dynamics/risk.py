@@ -222,9 +222,8 @@ def make_risk(
     if isinstance(model, LinearTransformer) or isinstance(task, AlignedRegression | VectorPrompts):
         return _vector_risk(model, task), None
     if isinstance(task, Prompts) and not model.is_linear:
-        length = task.context_length if task.has_fixed_length else None
         batch = Batch(task.x, task.y, task.lengths)
-        return PromptRisk(np.float64(model.gain(length)), batch), None
+        return PromptRisk(np.float64(model.gain(task.fixed_length)), batch), None
     if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
         raise InvalidInput(
             "task", task, "this model has no exact moments: train it on prompts, task.sample(P)"
@@ -239,15 +238,15 @@ def make_risk(
                 "task.blocks", task.blocks, f"the model has blocks = {model.blocks!r}"
             )
         return StatisticsRisk(
-            gain=np.float64(model.gain(task.context_length)),
+            gain=np.float64(model.gain(task.fixed_length)),
             label_power=np.float64(task.label_power),
             cross_moment=task.cross_moment,
             second_moment=task.second_moment,
         ), None
     if not isinstance(task, AbstractTask):
         raise InvalidInput("task", task, "must be a task, Prompts or Statistics")
-    lengths, moments = task.context_length, task.moments()
-    gain = np.float64(model.gain(lengths.lengths[0] if lengths.is_fixed else None))
+    moments = task.moments()
+    gain = np.float64(model.gain(task.fixed_length))
     power = np.float64(moments.label_power)
     basis = task.common_basis
     if basis is None:
@@ -266,14 +265,14 @@ def _vector_risk(model: AbstractAttention, task: Any) -> AbstractRisk:
     if not isinstance(model, LinearTransformer):
         raise InvalidInput("task", task, "its labels are vectors: they need LinearTransformer")
     if isinstance(task, VectorPrompts):
-        gain = np.float64(model.gain(task.context_length))
+        gain = np.float64(model.gain(task.fixed_length))
         return PromptRisk(gain, Batch(task.x, task.y, task.lengths))
     if model.blocks == "full":
         raise InvalidInput(
             "blocks", model.blocks, "has no exact loss: take reduced blocks, or fresh prompts"
         )
     return VectorRisk(
-        gain=np.float64(model.gain(task.context_length.fixed)),
+        gain=np.float64(model.gain(task.fixed_length)),
         eigenvalues=task.spectrum.eigenvalues,
         basis=task.spectrum.basis,
         inverse_length=np.float64(task.context_length.mean_inverse),

@@ -4,7 +4,8 @@ NumPy arrays give NumPy arrays, torch tensors give tensors on their device. Comp
 are in float64 or float32; lower precision is raised to float32.
 """
 
-from saddlescope.measure.circuits import Circuits, circuits
+from saddlescope.measure._circuits import Circuits, circuits
+from saddlescope.measure._stages import Drop, Plateau, Stages, stages
 from saddlescope.measure.curvature import Curvature, autocorrelation_curvature, norm_curvature
 from saddlescope.measure.factored import FactoredMatrix
 from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
@@ -15,7 +16,6 @@ from saddlescope.measure.spectra import (
     singular_values,
     stable_rank,
 )
-from saddlescope.measure.stages import Drop, Plateau, Stages, stages
 from saddlescope.measure.subspace import (
     SubspaceDistance,
     principal_angles,

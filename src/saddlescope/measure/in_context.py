@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from saddlescope.errors import InvalidInput
+from saddlescope.measure._circuits import Circuits
 from saddlescope.measure.arrays import is_tensor, namespace, on_device_of, real_arrays
-from saddlescope.measure.circuits import Circuits
 
 _EARLY, _LATE, _CONTEXT = 50, 500, 512  # Olsson et al.: these tokens of contexts of this length
 
@@ -122,7 +122,7 @@ def copying_scores(circuits: Any, W_E: Any, W_U: Any) -> Any:
     array([ 1., -1.])
     """
     if not isinstance(circuits, Circuits):
-        raise InvalidInput("circuits", circuits, "must be what saddlescope.measure.circuits gives")
+        raise InvalidInput("circuits", circuits, "must be what saddlescope.measure._circuits gives")
     output, value, embedding, unembedding = real_arrays(
         2, left=circuits.ov.left, right=circuits.ov.right, W_E=W_E, W_U=W_U
     )

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from saddlescope.drawing import to_svg
-from saddlescope.figures.claim import HOLDS, Claim
-from saddlescope.figures.reproduction import Result
+from saddlescope.figures.kit.claim import HOLDS, Claim
+from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report.colours import lighten_on_dark
 from saddlescope.report.interactive import Panel, panels
 from saddlescope.report.page import Cell, Section, paragraphs, table, write_page

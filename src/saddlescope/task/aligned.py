@@ -52,6 +52,11 @@ class VectorPrompts:
         return self.x.shape[2]
 
     @property
+    def fixed_length(self) -> int:
+        """N, which all prompts have."""
+        return self.context_length
+
+    @property
     def lengths(self) -> FloatArray:
         """N for every prompt, [P]."""
         return np.full(self.count, float(self.context_length))
@@ -107,6 +112,10 @@ class AlignedRegression(AbstractTask):
     def common_basis(self) -> FloatArray | None:
         """U, the eigenvectors of the inputs' covariance, [D, D], as columns."""
         return self.spectrum.basis
+
+    @property
+    def has_vector_labels(self) -> bool:
+        return True
 
     def moments(self) -> RegressionMoments:
         r"""The moments behind $E\|y_q - W\hat\Sigma M x_q\|^2$, one map M for all labels.

@@ -38,6 +38,16 @@ class AbstractTask(abc.ABC):
         """Other laws on which a model trained on this one is tested at every record, by name."""
         return {}
 
+    @property
+    def fixed_length(self) -> int | None:
+        """N where every prompt has the same one, else None."""
+        return self.context_length.fixed
+
+    @property
+    def has_vector_labels(self) -> bool:
+        """Whether a label is a vector of D numbers rather than one."""
+        return False
+
     @abc.abstractmethod
     def moments(self) -> RegressionMoments:
         """The exact moments that the population loss depends on (T3)."""

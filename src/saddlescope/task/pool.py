@@ -111,7 +111,7 @@ class TaskPool(AbstractTask):
         return RegressionMoments(power, exact.drive, summary, exact.query)
 
     def block_statistics(self) -> Statistics:
-        law, length = self.law.context_law, self.context_length.fixed
+        law, length = self.law.context_law, self.fixed_length
         pooled = TaskMoments.of_pool(self.tasks)
         fresh = TaskMoments.gaussian(np.eye(self.dimension))
         if self.labels == "consistent":
@@ -137,7 +137,7 @@ class TaskPool(AbstractTask):
             noise = generator.standard_normal((drawn.count, drawn.context_length))
             labels[:, :-1] = noise * inside
         y = np.where(pooled[:, None], labels, drawn.y)
-        return Prompts(drawn.x, y, None if drawn.has_fixed_length else drawn.lengths)
+        return Prompts(drawn.x, y, None if drawn.fixed_length else drawn.lengths)
 
     def __repr__(self) -> str:
         return (

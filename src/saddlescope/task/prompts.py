@@ -67,9 +67,9 @@ class Prompts:
         return self.x.shape[2]
 
     @property
-    def has_fixed_length(self) -> bool:
-        """Whether every prompt has all N context pairs."""
-        return bool((self.lengths == self.context_length).all())
+    def fixed_length(self) -> int | None:
+        """N where every prompt has all N context pairs, else None."""
+        return self.context_length if (self.lengths == self.context_length).all() else None
 
     @property
     def summary(self) -> FloatArray:
@@ -194,7 +194,7 @@ class Statistics:
                 cross += features.T @ chunk.target
                 power += float(chunk.target @ chunk.target)
             count += batch.count
-            lengths.add(batch.context_length if batch.has_fixed_length else None)
+            lengths.add(batch.fixed_length)
         if second is None or cross is None:
             raise InvalidInput("batches", [], "must hold at least one batch of prompts")
         length = lengths.pop() if len(lengths) == 1 else None
@@ -212,6 +212,11 @@ class Statistics:
             context_length=length,
             blocks=self.blocks,
         )
+
+    @property
+    def fixed_length(self) -> int | None:
+        """N where every prompt has the same one, else None."""
+        return self.context_length
 
     @property
     def dimension(self) -> int:

@@ -110,7 +110,7 @@ class InContextRegression(AbstractTask):
     def block_statistics(self) -> Statistics:
         """The exact statistics of the features that all blocks see (T6)."""
         return block_statistics(
-            self.context_law, TaskMoments.gaussian(self.task_matrix), self.context_length.fixed
+            self.context_law, TaskMoments.gaussian(self.task_matrix), self.fixed_length
         )
 
     @property
@@ -160,7 +160,7 @@ class InContextRegression(AbstractTask):
             beyond = np.arange(longest) >= lengths[:, None]
             x[:, :-1][beyond] = 0.0
             y[:, :-1][beyond] = 0.0
-        return Prompts(x, y, None if self.context_length.is_fixed else lengths)
+        return Prompts(x, y, None if self.fixed_length else lengths)
 
     def __repr__(self) -> str:
         parts = [repr(self.spectrum), f"context_length={self.context_length!r}"]

@@ -3,11 +3,22 @@
 Nothing here has seen a run: agreement with training means something.
 """
 
-from saddlescope.theory.algorithms import Algorithm, algorithms, bayes_optimal, ridge
-from saddlescope.theory.alignment import alignment
-from saddlescope.theory.conservation import DescentDrift, conserved_quantities, descent_drift
-from saddlescope.theory.escape import EscapeDirection, escape_direction, escape_directions
-from saddlescope.theory.fixed_points import (
+from saddlescope.theory._algorithms import Algorithm, algorithms, bayes_optimal, ridge
+from saddlescope.theory.courses._alignment import alignment
+from saddlescope.theory.courses.head import HeadTimeCourse, head_time_course
+from saddlescope.theory.courses.merged import (
+    PlateauDuration,
+    TimeCourse,
+    plateau_duration,
+    time_course,
+)
+from saddlescope.theory.in_context import (
+    InContextPredictor,
+    in_context_predictor,
+    least_squares,
+    principal_component_regression,
+)
+from saddlescope.theory.landscape._fixed_points import (
     FixedPoint,
     FixedPoints,
     Minimum,
@@ -16,14 +27,14 @@ from saddlescope.theory.fixed_points import (
     minimum,
     plateau_losses,
 )
-from saddlescope.theory.head_course import HeadTimeCourse, head_time_course
-from saddlescope.theory.in_context import (
-    InContextPredictor,
-    in_context_predictor,
-    least_squares,
-    principal_component_regression,
+from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.landscape.conservation import (
+    DescentDrift,
+    conserved_quantities,
+    descent_drift,
 )
-from saddlescope.theory.landscape import (
+from saddlescope.theory.landscape.escape import EscapeDirection, escape_direction, escape_directions
+from saddlescope.theory.landscape.saddles import (
     SaddleGraph,
     hessian,
     hessian_index,
@@ -39,14 +50,7 @@ from saddlescope.theory.linear_transformer import (
     logistic_modes,
     unbalanced_modes,
 )
-from saddlescope.theory.modes import Modes, modes
-from saddlescope.theory.staircase import PredictedDrop, Staircase, predict_staircase
-from saddlescope.theory.time_course import (
-    PlateauDuration,
-    TimeCourse,
-    plateau_duration,
-    time_course,
-)
+from saddlescope.theory.staircase.drops import PredictedDrop, Staircase, predict_staircase
 
 __all__ = [
     "Algorithm",

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Prompts, Spectrum
-from saddlescope.theory.fixed_points import minimum
-from saddlescope.theory.modes import modes
+from saddlescope.theory.landscape._fixed_points import minimum
+from saddlescope.theory.landscape._modes import modes
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,7 @@ from typing import Any
 from saddlescope.attention import (
     AbstractAttention,
     AbstractLinearAttention,
-    ConvolutionalNetwork,
-    MergedAttention,
-    SeparateAttention,
-    TwoLayerNetwork,
+    Parametrisation,
     Weights,
 )
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
@@ -55,26 +52,13 @@ def linear_model(model: object) -> AbstractLinearAttention:
 
 def is_merged(model: object) -> bool:
     """Whether the theory of merged keys and queries speaks of the model; else that of separate."""
-    linear_model(model)
-    if isinstance(model, MergedAttention | TwoLayerNetwork):
-        return True
-    if isinstance(model, SeparateAttention | ConvolutionalNetwork):
-        return False
-    raise TheoryDoesNotApply(
-        f"the theory knows merged and separate linear attention, not {type(model).__name__}; "
-        "the population loss (T3) still holds for its effective map"
-    )
-
-
-def rank_of(model: AbstractAttention) -> int:
-    """R, the number of key–query pairs in a head of separate attention."""
-    return model.rank if isinstance(model, SeparateAttention) else 1
-
-
-def gain_of(model: AbstractAttention, task: AbstractTask) -> float:
-    """What multiplies the normalised attention on this task: 1, or N without normalisation."""
-    lengths = task.context_length
-    return model.gain(lengths.lengths[0] if lengths.is_fixed else None)
+    kind = linear_model(model).parametrisation
+    if kind is None:
+        raise TheoryDoesNotApply(
+            f"the theory knows merged and separate linear attention, not {type(model).__name__}; "
+            "the population loss (T3) still holds for its effective map"
+        )
+    return kind is Parametrisation.MERGED
 
 
 def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: int) -> Weights:
@@ -96,8 +80,6 @@ def normalised_weights(
     A model of gain g with weights $w$ computes what the normalised one computes with
     $w\,g^{1/\text{degree}}$. The networks of T4 are given as the attention they are equivalent to.
     """
-    checked = one_seed(model, weights, task.dimension)
-    if isinstance(model, TwoLayerNetwork | ConvolutionalNetwork):
-        checked = model.to_attention(checked)
-    scale = gain_of(model, task) ** (1 / model.degree)
+    checked = linear_model(model).to_attention(one_seed(model, weights, task.dimension))
+    scale = model.gain(task.fixed_length) ** (1 / model.degree)
     return {name: scale * array for name, array in checked.items()}

@@ -12,7 +12,7 @@ import xarray as xr
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.progress import Report
+from saddlescope.running.progress import Report
 from saddlescope.transformer.checkpoint import remove_checkpoint
 from saddlescope.transformer.decoder import DecoderShape
 from saddlescope.transformer.metrics import load_metrics, save_metrics

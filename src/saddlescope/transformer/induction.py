@@ -16,7 +16,7 @@ import xarray as xr
 
 from saddlescope.checks import number, one_of, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.progress import Progress, Report
+from saddlescope.running.progress import Progress, Report
 from saddlescope.transformer.checkpoint import remove_checkpoint
 from saddlescope.transformer.decoder import DecoderShape
 from saddlescope.transformer.metrics import load_metrics, save_metrics

@@ -17,8 +17,8 @@ import xarray as xr
 
 from saddlescope.checks import AnyArray, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
-from saddlescope.interruption import StopRequest
-from saddlescope.progress import Progress, Report
+from saddlescope.running.interruption import StopRequest
+from saddlescope.running.progress import Progress, Report
 from saddlescope.transformer import course
 from saddlescope.transformer.checkpoint import Arrays, Folder
 from saddlescope.transformer.decoder import Decoder, DecoderShape

@@ -1,0 +1,1 @@
+"""Formulas that the models share."""

@@ -1,0 +1,17 @@
+"""Pictures of a run: beside its prediction, and as a film."""
+
+from saddlescope.drawing.film import animate
+from saddlescope.drawing.run import notebook_display, plot
+from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
+
+__all__ = [
+    "COLOURS",
+    "STYLE",
+    "THEORY_COLOUR",
+    "Drawing",
+    "animate",
+    "legend",
+    "notebook_display",
+    "plot",
+    "to_svg",
+]

@@ -1,0 +1,94 @@
+"""A run as a film: the loss, the effective map and the heads' values, over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.figure import Figure
+
+from saddlescope.checks import FloatArray, whole_number
+from saddlescope.comparison import compare
+from saddlescope.drawing.run import draw_loss, first_of_interest, head_values, time_scale
+from saddlescope.drawing.style import COLOURS, STYLE
+from saddlescope.errors import InvalidInput
+from saddlescope.trajectory import Trajectory, check_seed
+
+
+def animate(
+    trajectory: Trajectory,
+    path: str | Path,
+    *,
+    seed: int = 0,
+    frames: int = 120,
+    frames_per_second: int = 20,
+) -> Path:
+    """Write a film of one seed: the loss, the effective map and the heads' values, over time.
+
+    GIF, or MP4 where ffmpeg is installed. Frames are spaced evenly along the path that the
+    effective map takes, so that plateaus pass quickly and drops can be watched.
+    """
+    target = Path(path)
+    writer = _writer(target, whole_number("frames_per_second", frames_per_second))
+    place = check_seed(trajectory, seed)
+    if "effective_map" not in trajectory.dataset:
+        raise InvalidInput("record.weights", False, "a film needs recorded weights")
+    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
+    shown = _even_frames(maps, whole_number("frames", frames, at_least=2))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
+        figure = Figure(figsize=(8.4, 2.9), dpi=110)
+        loss_axes, map_axes, value_axes = figure.subplots(1, 3)
+        figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.35)
+        result = compare(trajectory)
+        draw_loss(loss_axes, trajectory, result, place, only=place)
+        loss_axes.set_xlabel(r"flow time  $t/\tau$")
+        if time_scale(result) == "log":
+            loss_axes.set_xscale("log")
+            loss_axes.set_xlim(first_of_interest(trajectory, result), trajectory.time[-1])
+        (dot,) = loss_axes.plot([], [], "o", color=COLOURS[5])
+        limit = float(np.nanmax(np.abs(maps)))
+        image = map_axes.imshow(maps[0], cmap="RdBu_r", vmin=-limit, vmax=limit)
+        map_axes.set(title="effective map $W$", xlabel="query dimension", ylabel="key dimension")
+        map_axes.set(xticks=range(maps.shape[2]), yticks=range(maps.shape[1]))
+        figure.colorbar(image, ax=map_axes, shrink=0.8)
+        values = head_values(trajectory, place)
+        bars = value_axes.bar(np.arange(values.shape[1]), values[0], color=COLOURS[0])
+        span = float(np.nanmax(np.abs(values))) * 1.1
+        value_axes.set(ylim=(-span, span), xlabel="head", title="value $v_i$")
+        value_axes.set_xticks(range(values.shape[1]))
+        value_axes.axhline(0, color="black", linewidth=0.6)
+
+        def show(frame: int) -> None:
+            dot.set_data([trajectory.time[frame]], [trajectory.loss[place, frame]])
+            image.set_data(maps[frame])
+            for bar, height in zip(bars, values[frame], strict=True):
+                bar.set_height(height)
+            figure.suptitle(f"t = {trajectory.time[frame]:.0f} τ", fontsize=10)
+
+        film = FuncAnimation(figure, show, frames=shown, interval=1000 / frames_per_second)
+        film.save(str(target), writer=writer)
+    return target
+
+
+def _even_frames(maps: FloatArray, frames: int) -> list[int]:
+    """Records spaced evenly along the path of the effective map, with some share for time."""
+    steps = np.linalg.norm(np.diff(np.nan_to_num(maps), axis=0), axis=(1, 2))
+    pace = steps / max(steps.sum(), 1e-300) + 1 / max(len(steps), 1)
+    along = np.concatenate([[0.0], np.cumsum(pace)])
+    wanted = np.linspace(0, along[-1], frames)
+    return [int(place) for place in np.searchsorted(along, wanted).clip(0, len(maps) - 1)]
+
+
+def _writer(path: Path, frames_per_second: int) -> AbstractMovieWriter:
+    if path.suffix.lower() == ".gif":
+        return PillowWriter(fps=frames_per_second)
+    if path.suffix.lower() != ".mp4":
+        raise InvalidInput("path", str(path), "must end in .gif or .mp4")
+    if not FFMpegWriter.isAvailable():
+        raise InvalidInput(
+            "path", str(path), "an MP4 needs ffmpeg, which is not installed; try .gif"
+        )
+    return FFMpegWriter(fps=frames_per_second)

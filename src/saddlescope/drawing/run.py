@@ -1,0 +1,153 @@
+"""Pictures of a run: the loss beside its predicted levels and times, and what was learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+
+from saddlescope.checks import FloatArray, one_of
+from saddlescope.comparison import Comparison, compare
+from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
+from saddlescope.trajectory import Trajectory, check_seed
+
+_MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
+
+
+def plot(
+    trajectory: Trajectory,
+    *,
+    seed: int = 0,
+    scale: str | None = None,
+    comparison: Comparison | None = None,
+) -> Drawing:
+    """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
+
+    Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
+    default where the drops lie decades apart). `seed` is a place in the ensemble.
+    """
+    place = check_seed(trajectory, seed)
+    result = compare(trajectory) if comparison is None else comparison
+    chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
+    panels = _panels(trajectory)
+    with matplotlib.rc_context(STYLE):
+        figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
+        for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+            draw(axes, trajectory, result, place)
+            axes.set_xlabel(r"flow time  $t/\tau$")
+            if chosen == "log":
+                axes.set_xscale("log")
+                axes.set_xlim(first_of_interest(trajectory, result), trajectory.time[-1])
+            elif trajectory.time[-1] > trajectory.time[0]:
+                axes.set_xlim(trajectory.time[0], trajectory.time[-1])
+    return figure
+
+
+def notebook_display(trajectory: Trajectory) -> str:
+    """The picture and the table, for a notebook."""
+    result = compare(trajectory)
+    figure = to_svg(plot(trajectory, comparison=result))
+    return f"<div><p>{trajectory!r}</p>{figure}{result._repr_html_()}</div>"
+
+
+def _panels(trajectory: Trajectory) -> list[Any]:
+    if "effective_map" not in trajectory.dataset:
+        return [draw_loss]
+    return [draw_loss, _draw_learned, _draw_values]
+
+
+def draw_loss(
+    axes: Axes, trajectory: Trajectory, result: Comparison, place: int, only: int | None = None
+) -> None:
+    for level in result.plateau_losses or ():
+        axes.axhline(level, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
+    for row, loss in enumerate(trajectory.loss):
+        if only is not None and row != only:
+            continue
+        colour = COLOURS[row % 6]
+        axes.plot(trajectory.time, loss, color=colour, alpha=1 if row == place else 0.55)
+        for drop in result.seeds[row].drops:
+            if drop.predicted_time is not None and result.plateau_losses is not None:
+                middle = sum(result.plateau_losses[drop.number - 1 : drop.number + 1]) / 2
+                axes.plot(
+                    drop.predicted_time,
+                    middle,
+                    "o",
+                    color=colour,
+                    markerfacecolor="none",
+                    clip_on=False,
+                    zorder=3,
+                )
+    if result.plateau_losses is not None:
+        axes.plot(
+            [], [], color=THEORY_COLOUR, linestyle="--", linewidth=0.8, label="level (theory)"
+        )
+    if any(d.predicted_time is not None for s in result.seeds for d in s.drops):
+        axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="drop (theory)")
+    axes.plot([], [], color=COLOURS[0], label="training")
+    axes.set_ylabel(r"loss  $E(y_q-\hat y_q)^2$")
+    axes.set_ylim(bottom=0)
+    legend(axes, 3)
+
+
+def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
+    """The effective map along each eigenvector, as a share of its optimum where that is known."""
+    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
+    basis = getattr(trajectory.setting.task, "common_basis", None)
+    directions = np.eye(maps.shape[1]) if basis is None else basis
+    learned = np.einsum("ad,tab,bd->td", directions, maps, directions)
+    goal = np.ones(maps.shape[1]) if basis is None else _optimum(trajectory, directions)
+    count = min(learned.shape[1], 6)
+    label = "W_{{{0}{0}}}" if basis is None else "e_{{{0}}}"
+    for mode in range(count):
+        axes.plot(
+            trajectory.time,
+            learned[:, mode] / goal[mode],
+            color=COLOURS[mode],
+            label=f"${label.format(mode + 1)}$",
+        )
+    name = f"seed {trajectory.setting.seeds[place]}"
+    if basis is None:
+        axes.set_ylabel(f"effective map, its diagonal, {name}")
+    else:
+        axes.axhline(1, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
+        axes.set_ylabel(f"{_MAP_LABEL}, {name}")
+    legend(axes, 6)
+
+
+def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
+    values = head_values(trajectory, place)
+    for head in range(values.shape[1]):
+        label = f"$v_{{{head + 1}}}$" if head < 6 else None
+        axes.plot(trajectory.time, values[:, head], color=COLOURS[head % 6], label=label)
+    axes.set_ylabel(f"values of the heads, seed {trajectory.setting.seeds[place]}")
+    legend(axes, 6)
+
+
+def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
+    """What the population's optimum has along each direction (1 where it has nothing)."""
+    moments = trajectory.setting.task.moments()
+    best = np.linalg.pinv(moments.summary) @ moments.drive @ np.linalg.pinv(moments.query)
+    goal = np.einsum("ad,ab,bd->d", directions, best, directions)
+    return np.where(np.abs(goal) > 0, goal, 1.0)
+
+
+def head_values(trajectory: Trajectory, place: int) -> FloatArray:
+    name = "v" if "v" in trajectory.dataset else "output"
+    return trajectory.dataset[name].isel(seed=place).to_numpy()
+
+
+def _drop_times(result: Comparison) -> list[float]:
+    return [drop.time for seed in result.seeds for drop in seed.drops if drop.time is not None]
+
+
+def time_scale(result: Comparison) -> str:
+    times = _drop_times(result)
+    return "log" if times and max(times) > 15 * min(times) else "linear"
+
+
+def first_of_interest(trajectory: Trajectory, result: Comparison) -> float:
+    first = min(_drop_times(result), default=trajectory.time[-1]) / 5
+    return float(max(first, trajectory.time[trajectory.time > 0][0]))

@@ -1,0 +1,59 @@
+"""The look of all pictures: colours, a figure without pyplot, legends, SVG."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which the colour-blind can tell apart; their order alternates in
+# lightness, so that neighbours differ in grey as well.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+THEORY_COLOUR = "#555555"
+STYLE: dict[Any, Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "saddlescope",
+}
+
+
+class Drawing(Figure):
+    """A figure that shows itself in a notebook, without pyplot and its global state."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+def to_svg(figure: Figure) -> str:
+    """A figure as an SVG element, its black replaced by the colour of the text around it."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    for ink in ("#000000", THEORY_COLOUR):
+        text = text.replace(ink, "currentColor").replace(ink.lower(), "currentColor")
+    # Text has no colour of its own: it takes the one of the element around it.
+    return text[text.index("<svg") :].replace("<svg ", '<svg fill="currentColor" ', 1)
+
+
+def legend(axes: Axes, columns: int = 3) -> None:
+    """A legend above the axes, where no curve can run into it."""
+    axes.legend(
+        fontsize=7.5,
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1.0),
+        ncols=columns,
+        handlelength=1.3,
+        handletextpad=0.4,
+        columnspacing=0.9,
+    )

@@ -1,0 +1,1 @@
+"""How weights move: gradient flow and descent, in compiled segments."""

@@ -1,0 +1,152 @@
+"""Whole segments of steps in one compiled loop, whatever a step is."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from saddlescope.attention.base import AbstractLinearAttention, Weights
+from saddlescope.dynamics.ensemble import map_groups, over_seeds, pick
+from saddlescope.dynamics.methods.base import Problem, Records
+
+# Iterations of the power method behind a suggested learning rate.
+_POWER_ITERATIONS = 200
+
+
+class AbstractStep(eqx.Module):
+    """One step of one seed; what may change without compiling anew is an array in it."""
+
+    @abc.abstractmethod
+    def remember(self, weights: Weights, seed: Any) -> Any:
+        """What a seed carries from step to step besides its weights, at the start."""
+
+    @abc.abstractmethod
+    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
+        """The weights and the memory after step number `count`."""
+
+
+class StepState(eqx.Module):
+    """A run of steps between two segments."""
+
+    step: Any
+    weights: Any
+    memory: Any
+    finite: Any
+    """The weights and the memory when they were last seen finite, and ..."""
+    finite_step: Any
+    """... the step at which that was, [S]."""
+    start: Any
+    """The weights with which the run began, [S, n]."""
+    records: Records
+
+
+@eqx.filter_jit
+def begin_steps(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) -> StepState:
+    """The state at the first point of the grid."""
+    count = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
+    memory = jax.vmap(lambda vector, seed: step.remember(problem.layout.unpack(vector), seed))(
+        weights, problem.seeds
+    )
+    records = Records.begin(problem, weights)
+    return StepState(count, weights, memory, (weights, memory), count, weights, records)
+
+
+@eqx.filter_jit
+def advance_steps(
+    problem: Problem, step: AbstractStep, state: StepState, budget: Any
+) -> tuple[StepState, Any]:
+    """Advance by at most `budget` steps."""
+    layout, points = problem.layout, problem.grid.shape[0]
+
+    def group(at: StepState) -> Any:
+        def unfinished(carry: Any) -> Any:
+            state, taken = carry
+            return (taken < budget) & state.records.active(problem).any()
+
+        def leg(carry: Any) -> Any:
+            state, taken = carry
+            active = state.records.active(problem)
+            # The seeds that go on are in step with one another.
+            first = jnp.where(active, state.step, 0).max()
+            index = jnp.where(active, state.records.index, 0).max()
+            target = problem.grid[jnp.minimum(index, points - 1)]
+            count = jnp.minimum(target - first, budget - taken)
+
+            def move(done: Any, carried: Any) -> Any:
+                def one(at: Any) -> Any:
+                    return step(problem, at[0], at[1], first + done)
+
+                return over_seeds(one, problem.group)(carried)
+
+            moved, memory = jax.lax.fori_loop(
+                0, count, move, (layout.unpack(state.weights), state.memory)
+            )
+            weights = pick(active, layout.pack(moved, jnp), state.weights)
+            memory = pick(active, memory, state.memory)
+            sound = active & jnp.isfinite(weights).all(-1)
+            steps = state.step + jnp.where(active, count, 0)
+            return StepState(
+                step=steps,
+                weights=weights,
+                memory=memory,
+                finite=pick(sound, (weights, memory), state.finite),
+                finite_step=jnp.where(sound, steps, state.finite_step),
+                start=state.start,
+                records=state.records.write(problem, active & (first + count == target), weights),
+            ), taken + count
+
+        return jax.lax.while_loop(unfinished, leg, (at, jnp.asarray(0)))
+
+    return map_groups(group, state, problem.group)
+
+
+def step_of_overflow(problem: Problem, step: AbstractStep, state: StepState, seed: int) -> int:
+    """The step at which a failed seed's weights overflowed, by following it again."""
+    at = jax.tree.map(lambda leaf: leaf[seed], (state.finite, state.finite_step))
+    return int(_follow_to_overflow(problem, step, *at))
+
+
+@eqx.filter_jit
+def _follow_to_overflow(problem: Problem, step: AbstractStep, finite: Any, first: Any) -> Any:
+    layout = problem.layout
+
+    def advance(carry: Any) -> Any:
+        vector, memory, count = carry
+        weights, memory = step(problem, layout.unpack(vector), memory, count)
+        return layout.pack(weights, jnp), memory, count + 1
+
+    return jax.lax.while_loop(
+        lambda carry: jnp.isfinite(carry[0]).all(), advance, (*finite, first)
+    )[2]
+
+
+def stable_rate(problem: Problem, state: StepState, seed: int) -> float:
+    """Half the largest learning rate that is stable at the start and at the least-norm minimum."""
+    model, places = problem.model, [state.start[seed]]
+    if isinstance(model, AbstractLinearAttention):
+        best = problem.risk.best_map(model.capacity(problem.dimension))
+        if best is not None:
+            weights = model.realise(best / float(problem.risk.gain))
+            places.append(problem.layout.pack(weights, jnp))
+    steepest = max(float(_steepest_curvature(problem, place)) for place in places)
+    return 1 / steepest if steepest > 0 else float("inf")
+
+
+@eqx.filter_jit
+def _steepest_curvature(problem: Problem, vector: Float[Array, " n"]) -> Any:
+    """The largest eigenvalue of the loss's Hessian, by the power method."""
+
+    def iterate(_: Any, direction: Any) -> Any:
+        image = jax.jvp(problem.velocity, (vector,), (direction,))[1]
+        return image / jnp.linalg.norm(image)
+
+    # Every direction has a share in it, and none is an eigenvector by accident.
+    start = jnp.cos(jnp.arange(vector.shape[0], dtype=vector.dtype))
+    direction = jax.lax.fori_loop(0, _POWER_ITERATIONS, iterate, start / jnp.linalg.norm(start))
+    image = jax.jvp(problem.velocity, (vector,), (direction,))[1]
+    return 2 * jnp.abs((direction * image).sum())

@@ -1,0 +1,1 @@
+"""Figures beyond both papers."""

@@ -1,0 +1,253 @@
+"""Beyond the papers: one, two and three layers of attention, and the algorithm that each runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optax
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from saddlescope.attention import DeepAttention
+from saddlescope.checks import FloatArray
+from saddlescope.comparison.algorithms import trace_algorithms
+from saddlescope.dynamics import Optimiser, Record
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import (
+    LOSS_LABEL,
+    colour,
+    legend,
+    levels,
+    shades,
+    sheet,
+)
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.precision import in_float64
+from saddlescope.task import InContextRegression, Prompts
+from saddlescope.theory import algorithms, minimum
+from saddlescope.trajectory import Trajectory
+
+# Prompts that nobody trains on: for the distances through training, and for the errors at the end.
+_PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
+
+
+@dataclass(frozen=True)
+class Depth(AbstractFigure):
+    """Linear attention with several layers on in-context regression (sections 2 and 5).
+
+    Merged heads, all blocks trained by descent on fresh batches, its gradients
+    clipped: predictions are polynomials of degree 3 to the number of layers, and some prompts
+    have gradients without measure. The rate falls to zero in the second half.
+    """
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    layers: tuple[int, ...] = (1, 2, 3)
+    heads: int = 4
+    init_scale: float = 0.05
+    seeds: int = 3
+    learning_rate: float = 0.2
+    clipping: float = 0.5
+    steps: int = 6000
+    batch_size: int = 256
+    points: int = 120
+
+    id = "depth"
+    title = "Deeper attention goes through one step of descent to least squares"
+    source = "Beyond the papers"
+    text = (
+        "Linear attention with one, two and three layers, trained on fresh prompts. (a) The loss, "
+        "beside the least that one layer can have (dashed). Deeper attention goes below it. "
+        "(b) and on, for each depth: the mean-square distance of one seed on held-out prompts to "
+        "the algorithms of section 5; the strip below has the colour of the nearest. Every depth "
+        "begins with the zero function, then regresses on more and more principal components, "
+        "then takes one step of preconditioned descent. One layer ends there, at its optimum. "
+        "Two and three layers go on to least squares, which is Bayes-optimal here, as there is "
+        "no noise in the labels (ridge and regression on all components are the same). Most "
+        "deep seeds pass the optimum of one layer without a rest; one with two layers rests near "
+        "it for a thousand steps, and then goes on. Predictions are polynomials of degree 3, 9 "
+        "and 27 in the prompt and have heavy tails, which show as spikes in the distances. With "
+        "a single head some seeds stay at one component, which they learn through the blocks "
+        "that reduced attention does not have."
+    )
+    seconds = 80.0
+
+    @classmethod
+    def quick(cls) -> Depth:
+        return cls(
+            spectrum=(0.5, 0.3, 0.2),
+            context_length=20,
+            layers=(1, 2),
+            heads=3,
+            seeds=1,
+            steps=2000,
+            batch_size=128,
+            points=60,
+        )
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        fresh = task.sample(_FINAL_PROBES, seed=_FINAL_SEED)
+        known = {algorithm.name: algorithm for algorithm in algorithms(task)}
+        # What each depth is set beside: one step of descent, then the depth before.
+        step = shallower = known["preconditioned_step"](fresh)[None]
+        parts = []
+        for depth in watch.each(self.layers):
+            run = self._train(watch, depth, task)
+            candidates = [known[name] for name in self._names()]
+            traced = trace_algorithms(run, task, _PROBES, candidates=candidates)
+            predicted = np.stack([_predict(run, place, fresh) for place in range(self.seeds)])
+            parts.append(
+                xr.Dataset(
+                    {
+                        "loss": (("seed", "time"), run.loss),
+                        "distance": (("seed", "time", "algorithm"), traced["distance"].to_numpy()),
+                        "error": ("seed", ((predicted - fresh.target) ** 2).mean(1)),
+                        "step_distance": ("seed", ((predicted - step) ** 2).mean(1)),
+                        "gain": ("seed", _gain(predicted, shallower, fresh.target)),
+                    }
+                )
+            )
+            shallower = predicted
+        data = xr.concat(parts, xr.DataArray(list(self.layers), dims="depth"))
+        data["one_layer_loss"] = minimum(task).loss
+        data["label_power"] = float((fresh.target**2).mean())
+        return data.assign_coords(depth=list(self.layers), step=("time", run.time))
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        one, deep = data.sel(depth=1), data.sel(depth=data["depth"] > 1)
+        names = self._names()
+        final = data["distance"].isel(time=-1).argmin("algorithm")
+        goal = xr.where(data["depth"] > 1, len(names) - 1, len(names) - 2)
+        found, wanted = self._orders(data)
+        return (
+            equal(
+                "algorithm nearest at the end (least squares is the last in the list): one step "
+                "of preconditioned descent with one layer, least squares with more",
+                final + 1,
+                goal.broadcast_like(final) + 1,
+            ),
+            equal(
+                "before, it is nearest to 0, 1, ... D - 2 principal components, then one step: "
+                "order of the middle of the time that each is nearest, for each depth and seed",
+                found,
+                wanted,
+            ),
+            at_most(
+                "one layer ends at its optimum (Z 16): distance as a share of the labels' power",
+                one["step_distance"] / data["label_power"],
+                1e-3,
+            ),
+            at_least(
+                "every layer more has less error on held-out prompts, in every seed: by so many "
+                "standard errors",
+                deep["gain"],
+                3.0,
+            ),
+            at_most(
+                "two layers and more have at most half the least error of one (T7)",
+                deep["error"] / data["one_layer_loss"],
+                0.5,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        rows = (data.sizes["depth"] + 2) // 2
+        drawing, axes = sheet(rows, 2, width=4.3, height=2.9)
+        panels = axes.ravel()
+        self._draw_loss(panels[0], data)
+        for place in range(data.sizes["depth"]):
+            self._draw_distances(panels[place + 1], data.isel(depth=place, seed=0))
+        for place, panel in enumerate(panels):
+            if place > data.sizes["depth"]:
+                panel.set_axis_off()
+                continue
+            panel.set_title(f"({'abcdefgh'[place]})", loc="right")
+            panel.set(xscale="log", xlabel="training step", xlim=(10, float(data["step"][-1])))
+        legend(panels[0])
+        legend(panels[1])
+        return drawing
+
+    def _train(self, watch: Watch, depth: int, task: InContextRegression) -> Trajectory:
+        half = self.steps // 2
+        rate = optax.linear_schedule(self.learning_rate, 0.0, self.steps - half, half)
+        descent = optax.chain(optax.clip_by_global_norm(self.clipping), optax.sgd(rate))
+        return watch.train(
+            f"{depth} layers",
+            DeepAttention(layers=depth, heads=self.heads),
+            task,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            method=Optimiser(descent, self.steps, batch_size=self.batch_size),
+            record=Record(points=self.points, spacing="log"),
+        )
+
+    def _names(self) -> list[str]:
+        """The algorithms that differ without noise in the labels, least squares last."""
+        components = [f"principal_components_{count}" for count in range(len(self.spectrum))]
+        return [*components, "preconditioned_step", "least_squares"]
+
+    def _orders(self, data: xr.Dataset) -> tuple[list[int], list[int]]:
+        """The order in which algorithms are nearest, for each depth and seed, and as it should be.
+
+        All components but one are left out: one step is nearer before they are nearest.
+        """
+        nearest = data["distance"].argmin("algorithm").to_numpy()
+        path = [place for place in range(len(self._names())) if place != len(self.spectrum) - 1]
+        found: list[int] = []
+        wanted: list[int] = []
+        for depth, row in zip(data["depth"].to_numpy(), nearest, strict=True):
+            members = path if depth > 1 else path[:-1]
+            for passed in row:
+                middles = [np.median(np.flatnonzero(passed == place)) for place in members]
+                found += (1 + np.argsort(np.argsort(middles))).tolist()
+                wanted += range(1, len(members) + 1)
+        return found, wanted
+
+    def _draw_loss(self, axes: Axes, data: xr.Dataset) -> None:
+        levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
+        for place, depth in enumerate(data["depth"].to_numpy()):
+            for seed in range(data.sizes["seed"]):
+                label = f"{depth} layer{'s' if depth > 1 else ''}" if seed == 0 else None
+                loss = data["loss"][place, seed]
+                axes.plot(data["step"], loss, color=colour(place), label=label)
+        axes.set(yscale="log", ylabel=LOSS_LABEL)
+
+    def _draw_distances(self, axes: Axes, one: xr.Dataset) -> None:
+        colours, labels = self._looks()
+        nearest = one["distance"].argmin("algorithm").to_numpy()
+        for place, label in enumerate(labels):
+            distance = one["distance"][:, place]
+            axes.plot(one["step"], distance, color=colours[place], label=label)
+            near = one["step"].to_numpy()[nearest == place]
+            strip = axes.get_xaxis_transform()
+            height = np.full(len(near), 0.03)
+            axes.plot(near, height, "s", color=colours[place], markersize=4, transform=strip)
+        depth = int(one["depth"])
+        axes.set(yscale="log", ylim=(2e-3, 3))
+        axes.set(ylabel=f"mean-square distance, {depth} layer{'s' if depth > 1 else ''}")
+
+    def _looks(self) -> tuple[list[Any], list[str]]:
+        count = len(self.spectrum)
+        components = ["zero", "1 component", *[f"{n} components" for n in range(2, count)]]
+        return (
+            [*shades(count), colour(5), colour(3)],
+            [*components, "one step", "least squares"],
+        )
+
+
+def _predict(run: Trajectory, place: int, prompts: Prompts) -> FloatArray:
+    """What the weights at the end of the run make of prompts, [P]."""
+    predict = in_float64(run.setting.model.predict)
+    return np.asarray(predict(run.weights(place), prompts))
+
+
+def _gain(predicted: FloatArray, other: FloatArray, target: FloatArray) -> FloatArray:
+    """How much less the mean-square error is than another's, in its standard errors, [S]."""
+    gained = (other - target) ** 2 - (predicted - target) ** 2
+    gain: FloatArray = gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))
+    return gain

@@ -1,0 +1,58 @@
+"""What the staircase becomes under another optimiser, as numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.checks import FloatArray
+from saddlescope.figures.zhang.staircase import crossing_times, learned_share, staircase_numbers
+from saddlescope.theory import modes
+from saddlescope.trajectory import Trajectory
+
+# A loss this close to a level rests there.
+_NEAR = 0.02
+# A share of which the negative falls from 0 to −1 is half-way at one half.
+_HALF = np.array([0.0, -1.0])
+
+
+def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
+    """Loss, plateaus, drops and learned shares of a run, in variables that begin with its name.
+
+    Over (seed, `name`_time), level, drop and direction. `share` is that of the first seed,
+    `others` what is learned of every direction when the first is half learned, `rest` how much of
+    the descent is spent at the levels between its ends.
+    """
+    staircase, found = staircase_numbers(run), modes(run.setting.task)
+    share = learned_share(run, found.amplitude, found.basis).to_numpy()
+    seeds = np.arange(len(share))
+    half = np.apply_along_axis(lambda one: crossing_times(run.time, -one, _HALF)[0], 1, share)
+    record = (share[:, :, 0] > 0.5).argmax(axis=1)
+    clock = f"{name}_time"
+    return xr.Dataset(
+        {
+            f"{name}_loss": (("seed", clock), run.loss),
+            f"{name}_plateau": (("seed", "level"), staircase["plateau_loss"].to_numpy()),
+            f"{name}_drop_time": (("seed", "drop"), staircase["drop_time"].to_numpy()),
+            f"{name}_drift": ("seed", staircase["conserved_drift"].to_numpy()),
+            f"{name}_share": ((clock, "direction"), share[0]),
+            f"{name}_others": (("seed", "direction"), share[seeds, record]),
+            f"{name}_half_time": (("seed", "direction"), half),
+            f"{name}_rest": ("seed", _rest(run.time, run.loss, staircase["level_loss"].to_numpy())),
+        },
+        coords={clock: run.time},
+    )
+
+
+def first_drop_times(run: Trajectory, levels: FloatArray) -> FloatArray:
+    """When each seed is half-way down the first drop, in the run's own unit of time."""
+    return np.array([crossing_times(run.time, loss, levels[:2])[0] for loss in run.loss])
+
+
+def _rest(time: FloatArray, loss: FloatArray, level: FloatArray) -> FloatArray:
+    """The share of each descent `[S, T]`, from end to end, spent near a level between the two."""
+    weight = np.gradient(time)
+    between = (loss < level[0] - 2 * _NEAR) & (loss > level[-1] + _NEAR / 2)
+    near = (np.abs(loss[:, :, None] - level[1:-1]) < _NEAR).any(axis=2)
+    rest: FloatArray = (weight * (between & near)).sum(axis=1) / (weight * between).sum(axis=1)
+    return rest

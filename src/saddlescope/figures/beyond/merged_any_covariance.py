@@ -1,0 +1,253 @@
+"""Merged attention's whole course for any covariance, beyond the papers (T10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.attention import MergedAttention, PaperStart
+from saddlescope.attention.starts import stack_starts
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientFlow
+from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, legend, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import course_times, merged_numbers
+from saddlescope.task import InContextRegression, Spectrum
+from saddlescope.theory import modes, plateau_duration
+
+_MARKERS = "osD^v*"
+# At D = 4 the error is .03 times the scale, or less, in six random starts.
+_ORDER_OF_ERROR = 0.1
+# The scale whose losses are drawn.
+_SHOWN = 1e-3
+
+
+@dataclass(frozen=True)
+class MergedAnyCovariance(AbstractFigure):
+    """The loss follows D+1 scalars for all times, with an error in proportion to the scale."""
+
+    covariances: tuple[str, ...] = ("white:6", "power:6:1", "power:6:1.5", "random:6")
+    context_length: int = 31
+    heads: int = 8
+    scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
+    seeds: int = 3
+    points: int = 400
+
+    id = "merged-any-covariance"
+    title = "Merged attention, any covariance: the whole course from D + 1 scalars"
+    source = "beyond the papers: T10, T11"
+    text = (
+        "Zhang et al. solve merged attention in closed form for white inputs alone. From a small "
+        "start all weights move along one direction, so that the loss of any covariance follows "
+        "D + 1 scalars, given the initial weights. (a) The loss of white inputs, of two power laws "
+        "and of a random covariance that is not diagonal, at scale .001, in units of the growth "
+        "rate; dashed is the theory. (b) The largest error at any time goes down in proportion to "
+        "the initial scale, and with its square for white inputs, until the solver's own error "
+        "is reached. (c) The drop comes a constant after the plateau that the initial "
+        "weights predict; the leading logarithm of the scale alone (dotted) is far off at any "
+        "practical scale."
+    )
+    seconds = 8.0
+
+    @classmethod
+    def quick(cls) -> MergedAnyCovariance:
+        return cls(covariances=("white:4", "power:4:1", "random:4"), seeds=1, points=200)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        parts = [self._numbers(watch, name) for name in watch.each(self.covariances)]
+        return xr.concat(parts, dim="covariance").assign_coords(covariance=list(self.covariances))
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        error, scale = _error(data), data["scale"].to_numpy()
+        white = np.char.startswith(data["covariance"].to_numpy().astype(str), "white")
+        orders = np.array([_power(scale, np.log(one)) for one in error.to_numpy()[~white]])
+        waits = data["drop_time"] * data["growth_rate"]
+        slopes = np.array([-_power(scale, one) for one in waits.to_numpy()])
+        late = _lateness(data)
+        last = data["loss"].isel(point=-1)
+        return (
+            at_most(
+                "the loss follows D + 1 scalars at all times (T10): largest error over the scale",
+                (error / data["scale"]).max(("scale", "seed")),
+                _ORDER_OF_ERROR,
+            ),
+            within(
+                "where inputs are not white the error goes as a power of the scale, 1 (T10)",
+                orders,
+                np.ones(orders.shape),
+                0.05,
+            ),
+            at_most(
+                "white inputs follow the closed form (T9): largest error at the smallest scale",
+                error.isel(scale=int(scale.argmin()))[white],
+                1e-8,
+            ),
+            relatively_within(
+                "the drop comes when predicted from the initial weights (T10)",
+                data["drop_time"],
+                data["predicted_drop_time"],
+                1e-3,
+            ),
+            relatively_within(
+                "the plateau grows as ln(1/w) over the growth rate (T11)",
+                slopes,
+                np.ones(slopes.shape),
+                1e-3,
+            ),
+            at_most(
+                "the drop comes a constant after the plateau of T11: spread over scales and seeds",
+                late.max(("scale", "seed")) - late.min(("scale", "seed")),
+                0.01,
+            ),
+            within(
+                "the loss ends at the least one (T7)",
+                last,
+                data["level_loss"][:, -1].broadcast_like(last),
+                1e-5,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(1, 3, width=3.3, height=2.9)
+        _draw_losses(axes[0, 0], data.sel(scale=_SHOWN, method="nearest").isel(seed=0))
+        _draw_errors(axes[0, 1], data)
+        _draw_drops(axes[0, 2], data)
+        for panel, letter in zip(axes[0], "abc", strict=True):
+            panel.set_title(f"({letter})", loc="right")
+        return drawing
+
+    def _numbers(self, watch: Watch, name: str) -> xr.Dataset:
+        """The runs of one covariance at all scales, beside their theory."""
+        task = InContextRegression(_spectrum(name), self.context_length)
+        model = MergedAttention(self.heads)
+        starts = [
+            stack_starts(PaperStart(scale), model, task, range(self.seeds)) for scale in self.scales
+        ]
+        times = course_times(task, min(self.scales), self.points)
+        run = watch.train(
+            name.replace(":", "-"),
+            model,
+            task,
+            weights={key: np.concatenate([start[key] for start in starts]) for key in starts[0]},
+            method=GradientFlow(until=float(times[-1]), rtol=1e-10, atol=1e-13),
+            record=times,
+        )
+        found = merged_numbers(run)
+        shape = (len(self.scales), self.seeds)
+        axes = ("scale", "seed")
+        durations = [
+            plateau_duration(task, weights=run.weights(place, 0)) for place in range(len(run.loss))
+        ]
+        columns = {
+            "drop_time": found["drop_time"].to_numpy()[:, 0],
+            "predicted_drop_time": found["predicted_drop_time"].to_numpy()[:, 0],
+            "leading_plateau": np.array([duration.leading for duration in durations]),
+            "aligned_plateau": np.array([duration.aligned for duration in durations]),
+        }
+        return xr.Dataset(
+            {
+                "time": ("point", times),
+                "loss": ((*axes, "point"), run.loss.reshape(*shape, -1)),
+                "predicted_loss": (
+                    (*axes, "point"),
+                    found["predicted_loss"].to_numpy().reshape(*shape, -1),
+                ),
+                "level_loss": ("level", found["level_loss"].to_numpy()),
+                "growth_rate": float(np.linalg.norm(modes(task).drive)),
+                **{key: (axes, values.reshape(shape)) for key, values in columns.items()},
+            },
+            coords={"scale": list(self.scales), "seed": list(range(self.seeds))},
+        )
+
+
+def _spectrum(name: str) -> Spectrum:
+    """A covariance by name: those of `Spectrum.parse`, or `random:D`, of trace 1."""
+    kind, *numbers = name.split(":")
+    if kind != "random":
+        found = Spectrum.parse(name)
+        return Spectrum(found.eigenvalues / found.trace, found.basis)
+    dimension = int(numbers[0])
+    factor = np.random.default_rng(0).standard_normal((dimension, 2 * dimension))
+    matrix = factor @ factor.T
+    return Spectrum.from_matrix(matrix / np.trace(matrix))
+
+
+def _error(data: xr.Dataset) -> xr.DataArray:
+    """The largest distance of the loss from its theory at any time."""
+    return abs(data["loss"] - data["predicted_loss"]).max("point")
+
+
+def _power(scale: FloatArray, values: FloatArray) -> FloatArray:
+    """The slope of values against ln w, one for each seed."""
+    slope: FloatArray = np.polyfit(np.log(scale), values, 1)[0]
+    return slope
+
+
+def _lateness(data: xr.Dataset) -> xr.DataArray:
+    """By how much the drop comes after the plateau of T11, in units of 1/‖Λ²‖."""
+    late: xr.DataArray = (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
+    return late
+
+
+def _draw_losses(axes: Any, data: xr.Dataset) -> None:
+    for place, name in enumerate(data["covariance"].to_numpy()):
+        one = data.isel(covariance=place)
+        clock = one["time"] * one["growth_rate"]
+        axes.plot(clock, one["loss"], color=colour(place), linewidth=2.2, label=_label(name))
+        axes.plot(clock, one["predicted_loss"], color="black", **THEORY)
+    axes.plot([], [], color="black", label="theory (T10)", **THEORY)
+    axes.set(xlim=(0, 20), ylim=(0, 1.03), ylabel=LOSS_LABEL, xlabel=r"time  $t\,\|\Lambda^2\|_F$")
+    legend(axes, 2)
+
+
+def _draw_errors(axes: Any, data: xr.Dataset) -> None:
+    error, scale = _error(data), data["scale"].to_numpy()
+    for place, name in enumerate(data["covariance"].to_numpy()):
+        options = {"color": colour(place), "markersize": 4, "linewidth": 0.8}
+        worst = error[place].max("seed")
+        axes.plot(
+            scale, worst, _MARKERS[place % len(_MARKERS)] + "-", label=_label(name), **options
+        )
+    start = error.max("seed").isel(scale=int(scale.argmax()))
+    for power, anchor in ((1, float(start.max())), (2, float(start.min()))):
+        law = 2 * anchor * (scale / scale.max()) ** power
+        label = r"$\propto w$, $\propto w^2$" if power == 1 else None
+        axes.plot(scale, law, color="black", label=label, **THEORY)
+    axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$")
+    axes.set(ylabel="largest error of the loss", ylim=(1e-11, None))
+    legend(axes, 2)
+
+
+def _draw_drops(axes: Any, data: xr.Dataset) -> None:
+    scale = data["scale"].to_numpy()
+    for place, name in enumerate(data["covariance"].to_numpy()):
+        one = data.isel(covariance=place, seed=0)
+        rate, late = float(one["growth_rate"]), float(_lateness(one).mean())
+        axes.plot(
+            scale,
+            rate * one["drop_time"],
+            _MARKERS[place % len(_MARKERS)],
+            color=colour(place),
+            markersize=5,
+            label=_label(name),
+        )
+        axes.plot(scale, rate * one["aligned_plateau"] + late, color="black", **THEORY)
+    axes.plot([], [], color="black", label=r"$\frac{1}{2}\ln(1/s_0)$ + const (T11)", **THEORY)
+    axes.plot(scale, np.log(1 / scale), color=THEORY_COLOUR, linestyle=":", label=r"$\ln(1/w)$")
+    axes.set(xscale="log", xlabel="initial scale  $w$", ylabel=r"drop  $t\,\|\Lambda^2\|_F$")
+    axes.set_ylim(0, None)
+    legend(axes, 2)
+
+
+def _label(name: str) -> str:
+    """A covariance in words."""
+    kind, _, *exponent = str(name).split(":")
+    if kind == "power":
+        return rf"$\lambda_d\propto d^{{-{exponent[0]}}}$"
+    return {"white": "white", "random": "random, not diagonal"}.get(kind, str(name))

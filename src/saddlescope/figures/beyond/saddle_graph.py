@@ -1,0 +1,254 @@
+"""Beyond the papers: the graph of the fixed points, and the way that training takes in it (T16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from saddlescope.attention import SeparateAttention
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientFlow
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, legend, shades, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import clearest_seed, plateau_record, staircase_numbers
+from saddlescope.task import InContextRegression
+from saddlescope.theory import hessian, hessian_index, minimal_norm_weights, saddle_graph
+from saddlescope.trajectory import Trajectory
+
+# An eigenvalue counts as negative below minus this share of the largest one (as `hessian_index`).
+_ZERO = 1e-9
+_DISTANCE_LABEL = r"distance to the fixed point  $(E(\hat y-\hat y_S)^2)^{1/2}$"
+# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+_FIRST_RECORD = 1 / 300
+
+
+@dataclass(frozen=True)
+class SaddleGraphFigure(AbstractFigure):
+    """All 2^D fixed points with their Hessians' indices, and the runs of Figure 3 among them."""
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    heads: int = 5
+    init_scale: float = 0.01
+    seeds: int = 6
+    until: float = 60_000.0
+    points: int = 2000
+
+    id = "saddle-graph"
+    title = "The way of training through the graph of saddles"
+    source = "beyond the papers (T16)"
+    text = (
+        "(a) Every fixed point of separate attention in four dimensions, one for each set of "
+        "learned eigenvectors (beside it), by its loss and by the trace of its effective map; "
+        "grey lines join sets that differ by one eigenvector. The number in a node, and its "
+        "shade, is the index: the number of negative eigenvalues of the Hessian at the shortest "
+        "weights, by automatic differentiation. It counts the pairs of a learned and an "
+        "unlearned eigenvector of which the unlearned is the stronger. Training (six seeds, "
+        "coloured) goes from one in-order point to the next, along the lower edge: these alone "
+        "have no negative eigenvalue, and are left slowly, at third order; all the others are "
+        "strict saddles, which it passes by. (b) The distance in function space of one run to "
+        "the in-order fixed points, each of which it reaches in turn, and to the nearest of all "
+        "the others."
+    )
+    seconds = 5.0
+
+    @classmethod
+    def quick(cls) -> SaddleGraphFigure:
+        return cls(seeds=2, until=20_000.0, points=800)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        model = SeparateAttention(heads=self.heads, rank=1)
+        run = watch.train(
+            "staircase",
+            model,
+            task,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            method=GradientFlow(until=self.until),
+            record=np.geomspace(_FIRST_RECORD * self.until, self.until, self.points - 1),
+        )
+        data = staircase_numbers(run)
+        graph = saddle_graph(task)
+        points, places = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
+        assert graph.path is not None
+        membership = np.zeros((len(points), task.dimension), dtype=np.int32)
+        lowest, highest = np.zeros(len(points)), np.zeros(len(points))
+        index = np.zeros(len(points), dtype=np.int32)
+        for place, point in enumerate(points):
+            membership[place, list(point.subset)] = 1
+            weights = minimal_norm_weights(task, model, point)
+            index[place] = hessian_index(task, model, weights, _ZERO)
+            eigenvalues = np.linalg.eigvalsh(hessian(task, model, weights))
+            lowest[place], highest[place] = eigenvalues[0], eigenvalues[-1]
+        data["member"] = (("node", "direction"), membership)
+        data["node_loss"] = ("node", points.losses)
+        data["node_trace"] = ("node", np.array([np.trace(p.effective_map) for p in points]))
+        data["inversions"] = ("node", points.indices.astype(np.int32))
+        data["hessian_index"] = ("node", index)
+        data["lowest_eigenvalue"] = ("node", lowest / highest.max())
+        edges = np.array([[places[a], places[b]] for a, b in graph.edges], dtype=np.int32)
+        data["edge"] = (("link", "end"), edges)
+        data["path"] = ("level", np.array([places[subset] for subset in graph.path], np.int32))
+        maps = np.array([point.effective_map for point in points])
+        return _with_visits(data, run, maps)
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        path = data["path"].to_numpy()
+        others = np.setdiff1d(np.arange(data.sizes["node"]), path)
+        reached = np.isfinite(data["plateau_loss"].to_numpy())
+        lowest = data["lowest_eigenvalue"].to_numpy()
+        return (
+            equal(
+                "negative eigenvalues of the Hessian at each fixed point: as many as inversions "
+                "(T16)",
+                data["hessian_index"],
+                data["inversions"],
+            ),
+            at_most(
+                "lowest eigenvalue, as a share of the largest of all, at every point out of order: "
+                "strict saddles (T16)",
+                lowest[others],
+                -1e-3,
+            ),
+            at_least(
+                "lowest eigenvalue, as a share of the largest of all, at every point in order: "
+                "none is negative (T16)",
+                lowest[path],
+                -_ZERO,
+            ),
+            equal(
+                "the fixed point nearest to each plateau of each seed is the next one in order",
+                data["visited"].to_numpy()[reached],
+                np.broadcast_to(path, reached.shape)[reached],
+            ),
+            at_most(
+                "distance in function space to it, E(ŷ − ŷ_S)², as a share of the first loss",
+                data["visit_distance"].to_numpy()[reached] / float(data["level_loss"][0]),
+                1e-4,
+            ),
+            within(
+                "the plateaus lie at its loss (T7)",
+                data["plateau_loss"].to_numpy()[reached],
+                np.broadcast_to(data["node_loss"].to_numpy()[path], reached.shape)[reached],
+                0.001,
+            ),
+            at_least(
+                "the nearest that any run comes to each point out of order, E(ŷ − ŷ_S)²: more than "
+                "half of the smallest drop",
+                data["least_distance"].to_numpy()[:, others].min(axis=0),
+                0.5 * float(data["level_loss"][-2] - data["level_loss"][-1]),
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(1, 5, width=2.0, height=3.9)
+        for panel in axes[0]:
+            panel.remove()
+        grid = axes[0, 0].get_gridspec()
+        _draw_graph(drawing.add_subplot(grid[0, :3]), data)
+        _draw_distances(drawing.add_subplot(grid[0, 3:]), data)
+        return drawing
+
+
+def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dataset:
+    """Which fixed point each plateau is nearest to, in the mean square of the predictions."""
+    maps = run.dataset["effective_map"].to_numpy()
+    moments = run.setting.task.moments()
+    apart = maps[:, :, None] - nodes
+    bent = np.einsum("ab,stnbc,cd->stnad", moments.summary, apart, moments.query)
+    distance = (apart * bent).sum((-2, -1))
+    drops, time = data["drop_time"].to_numpy(), run.time
+    shape = (len(drops), data.sizes["level"])
+    visited, away = np.full(shape, np.nan), np.full(shape, np.nan)
+    for seed, level in np.argwhere(np.isfinite(data["plateau_loss"].to_numpy())):
+        record = plateau_record(time, drops[seed], level)
+        visited[seed, level] = distance[seed, record].argmin()
+        away[seed, level] = distance[seed, record].min()
+    path = data["path"].to_numpy()
+    others = np.setdiff1d(np.arange(len(nodes)), path)
+    data["map_trace"] = (("seed", "time"), np.trace(maps, axis1=-2, axis2=-1))
+    data["visited"] = (("seed", "level"), visited)
+    data["visit_distance"] = (("seed", "level"), away)
+    data["least_distance"] = (("seed", "node"), distance.min(axis=1))
+    data["path_distance"] = (("seed", "time", "level"), distance[:, :, path])
+    data["other_distance"] = (("seed", "time"), distance[:, :, others].min(axis=2))
+    return data
+
+
+def _draw_graph(axes: Any, data: xr.Dataset) -> None:
+    trace, loss = data["node_trace"].to_numpy(), data["node_loss"].to_numpy()
+    index = data["hessian_index"].to_numpy()
+    for first, second in data["edge"].to_numpy():
+        ends = [first, second]
+        axes.plot(trace[ends], loss[ends], color="#BBBBBB", linewidth=0.7, zorder=1)
+    for seed in range(data.sizes["seed"]):
+        axes.plot(
+            data["map_trace"][seed],
+            data["loss"][seed],
+            color=colour(seed),
+            linewidth=1.8,
+            alpha=0.8,
+            zorder=2,
+            label="training" if seed == 0 else None,
+        )
+    inks = shades(int(index.max()) + 1, "cividis_r")
+    for value in range(int(index.max()) + 1):
+        chosen = index == value
+        axes.scatter(
+            trace[chosen],
+            loss[chosen],
+            s=150,
+            color=[inks[value]],
+            edgecolor="black",
+            linewidth=0.8,
+            zorder=3,
+            label=f"index {value}",
+        )
+    for place, member in enumerate(data["member"].to_numpy()):
+        name = ",".join(str(n + 1) for n in np.flatnonzero(member))
+        # Training leaves the right-hand side of the in-order points free above, not below.
+        shift = (9, 6) if place in data["path"].to_numpy() else (9, 0)
+        ink = "black" if index[place] < (index.max() + 1) / 2 else "white"
+        spot = (trace[place], loss[place])
+        axes.text(*spot, str(index[place]), ha="center", va="center", fontsize=7.5, color=ink)
+        axes.annotate(
+            f"{{{name}}}" if name else r"$\varnothing$",
+            spot,
+            xytext=shift,
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+        )
+    axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=LOSS_LABEL)
+    axes.set(ylim=(0, 1.08), xlim=(-0.8, 1.1 * float(trace.max())))
+    axes.set_title("(a)", loc="right")
+    legend(axes, 6)
+
+
+def _draw_distances(axes: Any, data: xr.Dataset) -> None:
+    one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
+    styles = ("-", "--", "-.", ":", (0, (1, 1)))
+    for level in range(one.sizes["level"]):
+        axes.plot(
+            one["time"],
+            np.sqrt(one["path_distance"][:, level]),
+            color=colour(level),
+            linestyle=styles[level % 5],
+            linewidth=1.8,
+            label=f"$M_{level}$",
+        )
+    axes.plot(one["time"], np.sqrt(one["other_distance"]), color="#888888", label="nearest other")
+    first = float(one["drop_time"].min()) / 3
+    axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(-0.03, 1))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set(xlabel=TIME_LABEL, ylabel=_DISTANCE_LABEL)
+    axes.set_title("(b)", loc="right")
+    legend(axes, 3)

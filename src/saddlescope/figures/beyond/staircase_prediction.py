@@ -1,0 +1,164 @@
+"""Beyond the papers: staircases predicted from the initial weights of many starts (T13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.attention import SeparateAttention
+from saddlescope.dynamics import GradientFlow
+from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import THEORY, colour, legend, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import staircase_numbers
+from saddlescope.task import InContextRegression
+
+_PREDICTED = "predicted_drop_time"
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+@dataclass(frozen=True)
+class StaircasePrediction(AbstractFigure):
+    """Every drop of a hundred random starts against its prediction."""
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    heads: int = 4
+    rank: int = 1
+    init_scale: float = 0.01
+    starts: int = 100
+    starts_at_once: int = 20
+    until: float = 60_000.0
+    points: int = 1000
+
+    id = "staircase-prediction"
+    title = "A hundred staircases, predicted before they are run"
+    source = "beyond the papers (T13)"
+    text = (
+        "One hundred random starts of separate attention. Each head is followed on its own, under "
+        "the pull of those that have won before it, and the first to take the loss half-way down "
+        "the next drop wins it; nothing of the run is used. (a) The time of every drop, measured "
+        "against predicted. Some starts have no head left that can learn the last eigenvector by "
+        "the end of the run, and the prediction says which. (b) The relative error of the "
+        "prediction, drop by drop: the largest are where two heads rise at nearly the same time, "
+        "each of which the other would have felt."
+    )
+    seconds = 30.0
+
+    @classmethod
+    def quick(cls) -> StaircasePrediction:
+        return cls(starts=8, starts_at_once=8)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        model = SeparateAttention(heads=self.heads, rank=self.rank)
+        parts = []
+        for first in watch.each(range(0, self.starts, self.starts_at_once)):
+            run = watch.train(
+                f"starts-{first}",
+                model,
+                task,
+                init_scale=self.init_scale,
+                seeds=range(first, min(first + self.starts_at_once, self.starts)),
+                method=GradientFlow(until=self.until),
+                record=self.points,
+            )
+            kept = ["level_loss", "drop_time", "predicted_drop_time", "conserved_drift"]
+            parts.append(staircase_numbers(run)[kept].drop_vars("time", errors="ignore"))
+        data = xr.concat(parts, "seed", data_vars="minimal")
+        return data.assign_attrs(until=self.until)
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        measured, predicted = (data[name].to_numpy() for name in ("drop_time", _PREDICTED))
+        seen = np.isfinite(measured)
+        error = np.abs(predicted / measured - 1)
+        return (
+            at_most("the median relative error of the drop times (T13)", np.nanmedian(error), 1e-4),
+            relatively_within(
+                "every drop comes when predicted from the initial weights alone (T13)",
+                measured[seen],
+                predicted[seen],
+                0.03,
+            ),
+            equal(
+                "starts that do not learn each eigenvector by the end, as many as predicted",
+                (~seen).sum(axis=0),
+                (~np.isfinite(predicted)).sum(axis=0),
+            ),
+            equal(
+                "starts whose missing drops are not the ones predicted to be missing",
+                (seen != np.isfinite(predicted)).any(axis=1).sum(),
+                0,
+            ),
+            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(1, 2, width=3.7, height=3.2)
+        _draw_times(axes[0, 0], data)
+        _draw_errors(axes[0, 1], data)
+        return drawing
+
+
+def _draw_times(axes: Any, data: xr.Dataset) -> None:
+    """Measured against predicted; drops that do not come lie on the frame."""
+    until = float(data.attrs["until"])
+    ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * until])
+    axes.plot(ends, ends, color="black", zorder=0, label="equal", **THEORY)
+    for place in range(data.sizes["drop"]):
+        axes.plot(
+            data[_PREDICTED][:, place],
+            data["drop_time"][:, place],
+            _MARKERS[place % 8],
+            color=colour(place),
+            markerfacecolor="none",
+            markersize=4,
+            label=f"drop {place + 1}",
+        )
+    missing = ~np.isfinite(data["drop_time"].to_numpy())
+    foreseen = missing & ~np.isfinite(data[_PREDICTED].to_numpy())
+    note = f"{missing.sum()} drops do not come,\nall of them foreseen"
+    if foreseen.sum() != missing.sum():
+        note = f"{missing.sum()} drops do not come,\n{foreseen.sum()} of them foreseen"
+    axes.text(0.97, 0.05, note, transform=axes.transAxes, ha="right", fontsize=7.5)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axes.set(xlabel=r"predicted drop time  $t/\tau$", ylabel=r"measured drop time  $t/\tau$")
+    axes.set_title("(a)", loc="right")
+    legend(axes)
+
+
+def _draw_errors(axes: Any, data: xr.Dataset) -> None:
+    """The errors of each drop in rising order: which share of starts is below which error."""
+    error = np.abs(data[_PREDICTED].to_numpy() / data["drop_time"].to_numpy() - 1)
+    for place in range(data.sizes["drop"]):
+        found = np.sort(error[np.isfinite(error[:, place]), place])
+        share = 100 * np.arange(1, len(found) + 1) / max(len(found), 1)
+        axes.step(
+            found,
+            share,
+            where="post",
+            color=colour(place),
+            linestyle=("-", "--", "-.", ":")[place % 4],
+            label=f"drop {place + 1}",
+        )
+    marks = (("median", float(np.nanmedian(error))), ("worst", float(np.nanmax(error))))
+    for name, value in marks:
+        axes.axvline(value, color="black", zorder=0, linewidth=0.8)
+        axes.annotate(
+            f"{name} {value:.1e}",
+            (value, 55),
+            xytext=(-3, 0),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            fontsize=7.5,
+        )
+    axes.set(xscale="log", ylim=(0, 102))
+    axes.set(xlabel="relative error of the drop time", ylabel="starts with a smaller error, %")
+    axes.set_title("(b)", loc="right")
+    legend(axes, 4)

@@ -1,0 +1,1 @@
+"""What every figure is made with: the interface, claims, panels, and the reproduction."""

@@ -1,0 +1,83 @@
+"""What a figure's numbers depend on besides its setting: the code that computes them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import saddlescope
+
+_HOME = Path(saddlescope.__file__).parent
+_COMPUTING = (
+    "attention",
+    "comparison",
+    "drawing",
+    "dynamics",
+    "measure",
+    "running",
+    "setting",
+    "task",
+    "theory",
+    "transformer",
+)
+_FAMILY = "saddlescope.figures."
+_LIBRARIES = (
+    "diffrax",
+    "equinox",
+    "jax",
+    "jaxlib",
+    "matplotlib",
+    "numpy",
+    "optax",
+    "scipy",
+    "xarray",
+)
+
+
+@cache
+def code_version(figure: type) -> str:
+    """A digest of the modules that compute and draw a figure, and of the libraries under them."""
+    files = [path for name in _COMPUTING for path in _sources(name)]
+    return _digest([*files, *_HOME.glob("*.py"), *_modules_of(figure)])
+
+
+@cache
+def transformer_version() -> str:
+    """A digest of the modules that train and measure transformers, and of the libraries."""
+    files = [
+        path for name in ("measure", "running", "setting", "transformer") for path in _sources(name)
+    ]
+    return _digest([*files, *_HOME.glob("*.py")])
+
+
+def _sources(name: str) -> Iterable[Path]:
+    return (_HOME / name).rglob("*.py")
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.read_bytes() + b"\0")
+    for name in _LIBRARIES:
+        digest.update(f"{name}=={version(name)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _modules_of(figure: type) -> list[Path]:
+    """The figure's own module and those of its family that it imports, directly or not."""
+    found: dict[str, Path] = {}
+    waiting = [figure.__module__]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sys.modules:
+            continue
+        found[name] = Path(str(sys.modules[name].__file__))
+        tree = ast.parse(found[name].read_text(encoding="utf-8"))
+        imports = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        waiting += [other for other in imports if other and other.startswith(_FAMILY)]
+    return list(found.values())

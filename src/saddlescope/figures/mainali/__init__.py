@@ -1,0 +1,1 @@
+"""Figures of Mainali and Teixeira, and the transformers that they lead to."""

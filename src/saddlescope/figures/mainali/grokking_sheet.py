@@ -1,0 +1,206 @@
+"""What the figures of grokking share: numbers, claims, and a sheet on one time axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, at_least, at_most
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, seed_band, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.transformer import GrokkingExperiment, generalisation_step, memorisation_step
+
+_MEASURES = (
+    "embedding_power",
+    "ov_distance",
+    "ov_marginal_rank",
+    "qk_distance",
+    "qk_marginal_rank",
+    "test_accuracy",
+    "test_loss",
+    "train_accuracy",
+    "train_loss",
+)
+# In single precision a smaller loss is rounded to zero.
+_LEAST_LOSS = 1e-8
+# Frequencies that hold most of the embedding's power once it has grokked.
+_LEADING = 5
+
+
+@dataclass(frozen=True)
+class AbstractGrokkingFigure(AbstractFigure):
+    """A figure of one grokking experiment; the fields are those of `GrokkingExperiment`."""
+
+    p: int = 53
+    share: float = 0.5
+    operation: str = "add"
+    seeds: int = 1
+    layers: int = 1
+    heads: int = 4
+    d_model: int = 64
+    d_mlp: int = 256
+    steps: int = 2500
+    learning_rate: float = 1e-3
+    weight_decay: float = 1.0
+    betas: tuple[float, ...] = (0.9, 0.98)
+    warmup: int = 10
+    record: int = 101
+
+    @classmethod
+    def quick(cls) -> AbstractGrokkingFigure:
+        # As the default, and shorter: smaller primes settle before they generalise.
+        return cls(steps=2000, record=51)
+
+    @classmethod
+    def of(cls, experiment: GrokkingExperiment) -> AbstractGrokkingFigure:
+        """The figure of an experiment."""
+        names = {field.name for field in fields(cls)} - {"record", "seeds"}
+        return cls(
+            record=len(experiment.record),
+            seeds=len(experiment.seeds),
+            **{name: getattr(experiment, name) for name in names},
+        )
+
+    @property
+    def experiment(self) -> GrokkingExperiment:
+        """What is trained and measured."""
+        return GrokkingExperiment(
+            **{field.name: getattr(self, field.name) for field in fields(self)}
+        )
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return grokking_numbers(watch.carry_out(self.experiment))
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return (*delay_claims(data), *measure_claims(data))
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        return draw_grokking(data)
+
+
+def grokking_numbers(run: xr.Dataset) -> xr.Dataset:
+    """The measures of a run, and when what happened.
+
+    - `memorisation`, `generalisation` (seed): when training accuracy reaches .99, test accuracy .9.
+    - `ov_half_step`, `qk_half_step` (seed): when the subspace distance to the end, averaged over
+      heads, has fallen for good to half of what it was at first.
+    - `leading_power` (seed, step): the share of the five strongest frequencies in the embedding.
+    """
+    data = run[list(_MEASURES)].copy()
+    data["memorisation"] = memorisation_step(run)
+    data["generalisation"] = generalisation_step(run)
+    for name in ("ov", "qk"):
+        distance = data[f"{name}_distance"].mean(("layer", "head"))
+        above = distance >= distance.isel(step=0) / 2
+        data[f"{name}_half_step"] = data["step"].where(above).max("step")
+    ordered = np.sort(data["embedding_power"].transpose("seed", "step", "frequency").to_numpy())
+    data["leading_power"] = (("seed", "step"), ordered[:, :, -_LEADING:].sum(axis=2))
+    return data
+
+
+def delay_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """It memorises first and understands later."""
+    return (
+        at_least(
+            "it generalises long after it has memorised: ratio of the steps, of each seed",
+            data["generalisation"] / data["memorisation"],
+            2.0,
+        ),
+        at_least(
+            "the test accuracy at the end, of each seed",
+            data["test_accuracy"].isel(step=-1),
+            0.97,
+        ),
+    )
+
+
+def measure_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """What the measures do meanwhile."""
+    ranks = data["ov_marginal_rank"].mean(("layer", "head"))
+    return (
+        at_most(
+            "the OV subspace distance falls late, with the test error: it is halved within a "
+            "factor of two of the step of generalisation; powers of two between them, of each seed",
+            np.abs(np.log2(data["ov_half_step"] / data["generalisation"])),
+            1.0,
+        ),
+        at_least(
+            "the QK subspace distance falls later still: ratio of its half-step to that of OV",
+            data["qk_half_step"] / data["ov_half_step"],
+            1.0,
+        ),
+        at_least(
+            "the five strongest frequencies hold most of the embedding's power at the end",
+            data["leading_power"].isel(step=-1),
+            0.7,
+        ),
+        at_most(
+            "the marginalised effective rank of OV falls: last over first",
+            ranks.isel(step=-1) / ranks.isel(step=0),
+            0.8,
+        ),
+    )
+
+
+def draw_loss(panel: Axes, data: xr.Dataset) -> None:
+    """Train and test loss on a logarithmic scale."""
+    for place, name in enumerate(("train", "test")):
+        seed_band(panel, data[f"{name}_loss"].clip(min=_LEAST_LOSS), colour(place), name)
+    panel.set(yscale="log", ylabel="loss  (nats)", xlabel="step")
+
+
+def draw_grokking(data: xr.Dataset) -> Figure:
+    """Loss, accuracy, distances, ranks and frequencies on one time axis."""
+    drawing, axes = sheet(2, 3, width=3.4, height=2.5, sharex=True)
+    loss, accuracy, power, distance, ranks, spectrum = axes.ravel()
+    draw_loss(loss, data)
+    for place, name in enumerate(("train", "test")):
+        seed_band(accuracy, data[f"{name}_accuracy"], colour(place), name)
+    accuracy.set(ylabel="accuracy")
+    seed_band(power, data["leading_power"], colour(2), f"{_LEADING} strongest")
+    power.set(ylabel="share of the embedding's power", ylim=(0, 1))
+    for panel, measure, label in (
+        (distance, "distance", "subspace distance to the end"),
+        (ranks, "marginal_rank", "marginalised effective rank"),
+    ):
+        for place, circuit in enumerate(("ov", "qk")):
+            _draw_heads(panel, data[f"{circuit}_{measure}"], colour(place + 3), circuit.upper())
+        panel.set(ylabel=label, ylim=(0, None))
+    _draw_spectrum(drawing, spectrum, data.isel(seed=0))
+    for place, panel in enumerate(axes.ravel()):
+        panel.set_title(f"({'abcdef'[place]})", loc="right")
+        if panel is spectrum:
+            continue
+        for step in data["generalisation"].to_numpy():
+            panel.axvline(float(step), color=THEORY_COLOUR, linewidth=0.9, linestyle=":")
+        panel.plot([], [], color=THEORY_COLOUR, linestyle=":", label="generalisation")
+        legend(panel)
+    for panel in axes[-1]:
+        panel.set_xlabel("step")
+    loss.set_xlabel("")
+    return drawing
+
+
+def _draw_heads(panel: Axes, measure: xr.DataArray, tint: str, label: str) -> None:
+    step = measure["step"].to_numpy()
+    for head in range(measure.sizes["head"]):
+        one = measure.isel(seed=0, layer=0, head=head)
+        panel.plot(step, one, color=tint, linewidth=0.5, alpha=0.5)
+    seed_band(panel, measure.mean(("layer", "head")), tint, label)
+
+
+def _draw_spectrum(drawing: Any, panel: Axes, one: xr.Dataset) -> None:
+    power: FloatArray = one["embedding_power"].transpose("frequency", "step").to_numpy()
+    frequencies = one["frequency"].to_numpy()
+    image = panel.pcolormesh(
+        one["step"].to_numpy(), frequencies, np.sqrt(power), cmap="cividis", shading="nearest"
+    )
+    panel.set(ylabel="frequency of the embedding")
+    drawing.colorbar(image, ax=panel, label="amplitude  (share$^{1/2}$)")

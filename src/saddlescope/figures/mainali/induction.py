@@ -1,0 +1,57 @@
+"""`saddlescope transformer induction`: every measure of one experiment on one time axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import xarray as xr
+
+from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.mainali.induction_sheet import (
+    LABELS,
+    AbstractInductionFigure,
+    distance_claims,
+    emergence_claims,
+    pace_claims,
+    rank_claims,
+)
+from saddlescope.transformer import InductionExperiment
+from saddlescope.transformer.induction import SOURCES
+
+
+@dataclass(frozen=True)
+class Induction(AbstractInductionFigure):
+    """Decoders of several depths: loss, scores, ranks and subspace distances."""
+
+    id = "induction"
+    verb = "transformer"
+    title = "How attention-only decoders come to learn in context"
+    source = "after Mainali and Teixeira, Figures 5 and 6"
+    text = (
+        "Attention-only decoders of several depths, trained alike, on one time axis: loss, "
+        "in-context score (loss late in the context minus loss early in it), prefix matching of "
+        "each head, marginalised effective rank of the QK and OV circuits and their subspace "
+        "distance to the last step. Curves are medians of the seeds, bands their range, thin lines "
+        "the heads of the first seed. Dotted: the emergence of in-context learning, when the score "
+        "has gone half of its way for good; it counts where the context saves half of the early "
+        "loss or a head ends with a prefix matching of .2 or more."
+    )
+    seconds = 260.0
+    rows = tuple(LABELS)
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return (
+            *emergence_claims(data),
+            *rank_claims(data),
+            *distance_claims(data),
+            *pace_claims(data),
+        )
+
+    @classmethod
+    def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
+        paper: dict[tuple[str, ...], AbstractFigure] = {
+            ("--preset", "paper", "--corpus", corpus): cls.of(InductionExperiment.paper(corpus))
+            for corpus in SOURCES
+        }
+        return {(): cls(), ("--preset", "quick"): cls.quick(), **paper}

@@ -1,0 +1,69 @@
+"""The induction experiment for a GPU, as it was recorded: repeated tokens, three seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.induction_sheet import (
+    LABELS,
+    distance_claims,
+    draw_induction,
+    emergence_claims,
+    head_claims,
+    induction_numbers,
+    pace_claims,
+    rank_claims,
+)
+from saddlescope.transformer.recorded import digest, recorded
+
+
+@dataclass(frozen=True)
+class InductionRecorded(AbstractFigure):
+    """Figures 5 and 6 with wider decoders and three seeds, from recorded metrics."""
+
+    seeds: int = 3
+
+    id = "induction-recorded"
+    title = "Induction at the larger preset, three seeds: the same emergence, the same fall of QK"
+    source = "Mainali and Teixeira, Figures 5 and 6, recorded on an NVIDIA H200"
+    text = (
+        "Attention-only decoders of 256 dimensions and eight heads, 3000 steps on random tokens "
+        "that repeat with a random period (`InductionExperiment.paper`), trained once on a GPU by "
+        "`python -m saddlescope.transformer.recorded FOLDER repeated`; the metrics are as "
+        "recorded. Curves are medians of three seeds, bands their range, thin lines the heads of "
+        "the first. In-context learning emerges at the same step in all seeds of a depth. In one "
+        "seed of four layers it does so without a head that matches prefixes on the probes."
+    )
+    seconds = 2.0
+
+    @classmethod
+    def quick(cls) -> InductionRecorded:
+        return cls(seeds=2)
+
+    def inputs(self) -> str:
+        return digest("repeated")
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return induction_numbers(recorded("repeated", self.seeds))
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        (heads,) = head_claims(data)
+        return (
+            *emergence_claims(data),
+            heads.expected_to_fail(
+                "one seed of four layers learns in context without a head that matches prefixes "
+                "on the probes, so that only what the context saves tells its emergence"
+            ),
+            *rank_claims(data),
+            *distance_claims(data),
+            *pace_claims(data),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        return draw_induction(data, tuple(LABELS))

@@ -1,0 +1,315 @@
+"""What the figures of attention-only decoders share: numbers, claims, and a sheet by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from saddlescope.checks import one_of
+from saddlescope.errors import InvalidInput
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, seed_band, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.transformer import InductionExperiment, emergence
+from saddlescope.transformer.induction import SOURCES
+
+MEASURES = (
+    "in_context_score",
+    "loss",
+    "ov_distance",
+    "ov_marginal_rank",
+    "prefix_matching",
+    "qk_distance",
+    "qk_marginal_rank",
+)
+LABELS = {
+    "loss": "loss  (nats a token)",
+    "in_context_score": "in-context score  (nats)",
+    "prefix_matching": "prefix matching",
+    "qk_marginal_rank": "QK marginalised\neffective rank",
+    "ov_marginal_rank": "OV marginalised\neffective rank",
+    "qk_distance": "QK distance\nto the end",
+    "ov_distance": "OV distance\nto the end",
+}
+# Around an emergence: from its step divided by this to its step times this.
+_AROUND = 1.5
+# No context saves so many times the loss: only an induction head counts then.
+_NEVER = 1e9
+# Early: within this share of the training.
+_EARLY = 1 / 3
+
+
+@dataclass(frozen=True)
+class AbstractInductionFigure(AbstractFigure):
+    """A figure of one induction experiment; a member says what it shows and what it claims.
+
+    The fields are those of `InductionExperiment`; `corpus` is what the decoders are trained on,
+    `repeated`, `text` or `triggers`, and `text_path` a file or folder of text, by default the
+    standard library's sources.
+    """
+
+    layers: tuple[int, ...] = (1, 2, 3, 4)
+    seeds: int = 1
+    corpus: str = "repeated"
+    text_path: str = ""
+    text_bytes: int = 4_000_000
+    vocabulary: int = 64
+    context: int = 128
+    heads: int = 4
+    d_model: int = 64
+    positions: str = "learned"
+    layer_norm: bool = True
+    steps: int = 1500
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.0
+    betas: tuple[float, ...] = (0.9, 0.99)
+    warmup: int = 50
+    record: int = 101
+
+    rows: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def quick(cls) -> AbstractInductionFigure:
+        # Three seeds: so small a decoder differs from one to the next.
+        longer = InductionExperiment.quick(positions="learned", steps=600, record=31, seeds=3)
+        return cls.of(longer)
+
+    @classmethod
+    def of(cls, experiment: InductionExperiment) -> AbstractInductionFigure:
+        """The figure of an experiment."""
+        names = {field.name for field in fields(cls)}
+        names -= {"corpus", "record", "seeds", "text_path"}
+        return cls(
+            corpus=experiment.source,
+            text_path=experiment.text or "",
+            record=len(experiment.record),
+            seeds=len(experiment.seeds),
+            **{name: getattr(experiment, name) for name in names},
+        )
+
+    @property
+    def experiment(self) -> InductionExperiment:
+        """What is trained and measured."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        source, text = values.pop("corpus"), values.pop("text_path") or None
+        one_of("corpus", source, SOURCES)
+        if text is not None and source != "text":
+            raise InvalidInput("text-path", text, "is for --corpus text")
+        return InductionExperiment(source=source, text=text, **values)
+
+    def inputs(self) -> str:
+        return self.experiment.inputs()
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return induction_numbers(watch.carry_out(self.experiment))
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        return draw_induction(data, self.rows)
+
+
+def induction_numbers(run: xr.Dataset) -> xr.Dataset:
+    """The measures of a run, when in-context learning emerged, and what the QK rank did then.
+
+    - `emergence_by_heads`: the same where only an induction head counts.
+    - `qk_fall` (layers, seed): by how much the QK rank, averaged over the heads of the layer where
+      it falls most, falls within a factor 1.5 of the emergence; where nothing emerges, by how much
+      it falls at most within any stretch of steps as wide.
+    - `qk_return`: the share of that fall which it regains by the end.
+    - `qk_half_time`, `ov_half_time`: the share of the training after which the distance to the end,
+      averaged over heads, stays below half of what it was at first.
+    - `qk_pace`, `ov_pace`: how fast that distance falls around the emergence, in units of how fast
+      it falls on the whole; NaN where nothing emerges.
+    """
+    data = run[list(MEASURES)].copy()
+    data["emergence"] = emergence(run)
+    data["emergence_by_heads"] = emergence(run, least_saving=_NEVER)
+    falls = [
+        [_fall(data.sel(layers=depth, seed=seed)) for seed in data["seed"]]
+        for depth in data["layers"]
+    ]
+    data["qk_fall"] = (("layers", "seed"), np.array(falls)[:, :, 0])
+    data["qk_return"] = (("layers", "seed"), np.array(falls)[:, :, 1])
+    for name in ("qk", "ov"):
+        distance = data[f"{name}_distance"].mean(("layer", "head"))
+        data[f"{name}_half_time"] = _half_time(distance)
+        data[f"{name}_pace"] = _pace(distance, data["emergence"])
+    return data
+
+
+def emergence_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """In-context learning emerges with two layers and more, not with one."""
+    share = data["emergence"].notnull().mean("seed")
+    deep = data["layers"].to_numpy() > 1
+    return (
+        equal(
+            "share of the seeds in which in-context learning emerges, by depth: none with one "
+            "layer, all with more",
+            share,
+            deep,
+        ),
+    )
+
+
+def head_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """It emerges with an induction head."""
+    return (
+        equal(
+            "share of the seeds in which it emerges with a head that matches prefixes, by depth: "
+            "none with one layer, all with more",
+            data["emergence_by_heads"].notnull().mean("seed"),
+            data["layers"].to_numpy() > 1,
+        ),
+    )
+
+
+def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """The QK rank dips around the emergence."""
+    deep = data.sel(layers=data["layers"] > 1)
+    shallow = data.sel(layers=data["layers"] == 1)
+    dips = at_least(
+        "it dips: the share of that fall which is regained by the end, by depth",
+        deep["qk_return"].median("seed"),
+        0.5,
+    ).expected_to_fail(
+        "the rank falls at the emergence and stays down, or goes on falling, until the end of "
+        "the run"
+    )
+    if not shallow.sizes["layers"]:
+        return (dips,)
+    return (
+        at_least(
+            "the QK rank falls around the emergence by more than it does with one layer in as "
+            "long a stretch: the falls, median of the seeds, by depth, against one layer's",
+            deep["qk_fall"].median("seed"),
+            float(shallow["qk_fall"].median("seed").item()),
+        ),
+        dips,
+    )
+
+
+def distance_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """Subspace distances fall early."""
+    return tuple(
+        at_most(
+            f"the {name.upper()} subspace distance is halved within a third of the training: share "
+            "of it, median of the seeds, by depth",
+            data[f"{name}_half_time"].median("seed"),
+            _EARLY,
+        ).expected_to_fail(
+            "at a constant learning rate AdamW turns the subspaces until the end: with two layers "
+            "and more the distances are halved only when two fifths of the run have passed"
+        )
+        for name in ("qk", "ov")
+    )
+
+
+def pace_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """Subspace distances fall faster around the emergence."""
+    deep = data.sel(layers=data["layers"] > 1)
+    return tuple(
+        at_least(
+            f"the {name.upper()} subspace distance falls faster around the emergence than on the "
+            "whole: ratio of the paces, median of the seeds, by depth",
+            deep[f"{name}_pace"].median("seed"),
+            1.0,
+        )
+        for name in ("qk", "ov")
+    )
+
+
+def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
+    """A row for each measure, a column for each depth, one time axis; emergence is marked."""
+    depths = data["layers"].to_numpy()
+    drawing, axes = sheet(len(rows), len(depths), width=2.3, height=1.6, sharex=True, sharey="row")
+    for column, depth in enumerate(depths):
+        one = data.sel(layers=depth)
+        for row, name in enumerate(rows):
+            panel = axes[row, column]
+            _draw_measure(panel, one[name])
+            for step in np.atleast_1d(one["emergence"]):
+                if np.isfinite(step):
+                    panel.axvline(float(step), color=THEORY_COLOUR, linewidth=0.9, linestyle=":")
+            if column == 0:
+                panel.set_ylabel(LABELS[name])
+        axes[0, column].set_title(f"{depth} layer{'s' if depth > 1 else ''}", loc="left")
+        axes[-1, column].set_xlabel("step")
+    _explain(drawing, axes[0, 0], data.sizes["layer"])
+    return drawing
+
+
+def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
+    """One curve a layer, the mean of its heads, median and range of the seeds; heads thin."""
+    step = measure["step"].to_numpy()
+    if "head" not in measure.dims:
+        seed_band(panel, measure, colour(0), "all layers")
+        return
+    for layer in range(measure.sizes["layer"]):
+        of_layer = measure.isel(layer=layer)
+        if not np.isfinite(of_layer).any():
+            continue
+        for head in range(measure.sizes["head"]):
+            panel.plot(
+                step,
+                of_layer.isel(seed=0, head=head),
+                color=colour(layer + 1),
+                linewidth=0.5,
+                alpha=0.5,
+            )
+        seed_band(panel, of_layer.mean("head"), colour(layer + 1), f"layer {layer + 1}")
+
+
+def _explain(drawing: Figure, panel: Axes, layers: int) -> None:
+    """One legend for the whole sheet, above it."""
+    handles = [panel.plot([], [], color=colour(0), label="all layers")[0]]
+    for layer in range(layers):
+        name = f"layer {layer + 1}, its heads thin"
+        handles += panel.plot([], [], color=colour(layer + 1), label=name)
+    handles += panel.plot([], [], color=THEORY_COLOUR, linestyle=":", label="emergence")
+    drawing.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=7.5)
+
+
+def _fall(one: xr.Dataset) -> tuple[float, float]:
+    """The fall of the QK rank around the emergence, and the share of it that comes back."""
+    step = one["step"].to_numpy()
+    ranks = one["qk_marginal_rank"].mean("head").transpose("layer", "step").to_numpy()
+    ranks = ranks[np.isfinite(ranks).all(axis=1)]
+    event = float(one["emergence"])
+    if np.isfinite(event):
+        centres = [event]
+    else:
+        centres = [centre for centre in step[1:] if centre * _AROUND <= step[-1]]
+    best = (-np.inf, np.nan)
+    for centre in centres:
+        inside = (step >= centre / _AROUND) & (step <= centre * _AROUND)
+        for rank in ranks:
+            stretch = rank[inside]
+            fall = float(stretch[0] - stretch.min())
+            later = rank[np.flatnonzero(inside)[0] + int(stretch.argmin()) :]
+            regained = float(later.max() - stretch.min()) / fall if fall > 0 else np.nan
+            best = max(best, (fall, regained), key=lambda pair: pair[0])
+    return best
+
+
+def _half_time(distance: xr.DataArray) -> xr.DataArray:
+    """The share of the steps after which a curve stays below half of its first value."""
+    above = distance >= distance.isel(step=0) / 2
+    last = distance["step"].where(above).max("step")
+    return last / float(distance["step"][-1])
+
+
+def _pace(distance: xr.DataArray, event: xr.DataArray) -> xr.DataArray:
+    """The fall of a curve a step around an event, over its fall a step from first to last."""
+    step = distance["step"]
+    inside = distance.where((step >= event / _AROUND) & (step <= event * _AROUND))
+    first, last = step.where(inside.notnull()).min("step"), step.where(inside.notnull()).max("step")
+    fall = distance.where(step == first).max("step") - distance.where(step == last).max("step")
+    whole = (distance.isel(step=0) - distance.isel(step=-1)) / float(step[-1] - step[0])
+    return fall / (last - first) / whole

@@ -1,0 +1,156 @@
+"""The run behind the figures of Mainali and Teixeira: batches, and both theories beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from saddlescope.attention import LinearTransformer
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import StochasticGradientDescent
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.batch_spread import batch_spread
+from saddlescope.task import AlignedRegression
+from saddlescope.theory import coupled_modes, logistic_modes
+
+VECTOR_LOSS_LABEL = r"loss  $E\|y_q-\hat y_q\|^2$"
+EXACT_LABEL, LOGISTIC_LABEL, BATCH_LABEL = "coupled modes (exact)", "logistic (MT)", "batches"
+# The paper's curves are dotted: dashes are for what is exact here.
+LOGISTIC: dict[str, Any] = {"linestyle": (0, (1, 1.6)), "linewidth": 1.3}
+
+
+@dataclass(frozen=True)
+class AbstractModesFigure(AbstractFigure):
+    r"""A figure of the linear transformer on aligned tasks, trained on batches (T15).
+
+    It starts at $p_2 = q_1 = \sqrt{a^0} I$, `start` being $a^0$, and takes `steps` steps on fresh
+    batches at each of the learning rates: what is left to learn is the slower the later it is.
+    """
+
+    spectrum: tuple[float, ...] = (1.0, 0.65, 0.42, 0.27)
+    context_length: int = 31
+    start: float = 1e-3
+    learning_rates: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05)
+    steps: int = 600
+    batch_size: int = 256
+    points: int = 100
+
+    blocks: ClassVar[str] = "reduced"
+
+    @classmethod
+    def quick(cls) -> AbstractModesFigure:
+        return cls(
+            spectrum=(1.0, 0.6, 0.35),
+            context_length=20,
+            learning_rates=(0.01, 0.02, 0.05),
+            steps=300,
+            points=50,
+        )
+
+    @property
+    def task(self) -> AlignedRegression:
+        """What is learned."""
+        return AlignedRegression(self.spectrum, self.context_length)
+
+    def descend(self, watch: Watch) -> xr.Dataset:
+        """The run: loss, weights and their modes over time; `points` records at each rate."""
+        model, root = LinearTransformer(blocks=self.blocks), np.sqrt(self.start)
+        basis = self.task.spectrum.basis
+        legs: list[xr.Dataset] = []
+        run = None
+        for leg, rate in enumerate(watch.each(self.learning_rates)):
+            run = watch.train(
+                f"leg {leg}",
+                model,
+                self.task,
+                # Steps are counted from the leg's own begin: a key of its own draws new prompts.
+                method=StochasticGradientDescent(rate, self.steps, self.batch_size, key=leg),
+                weights=model.start(basis, root, root) if run is None else None,
+                start=run,
+                record=self.points + 1,
+            )
+            legs.append(run.dataset.isel(seed=0, time=slice(int(leg > 0), None)))
+        joined = xr.concat(legs, "time", combine_attrs="drop")
+        names = ["loss", "norm_balance", *model.axes]
+        data = joined[names].reset_coords(drop=True)
+        for name, weight in (("p", "p2"), ("q", "q1")):
+            turned = basis.T @ joined[weight].to_numpy() @ basis
+            data[name] = (("time", "mode"), np.diagonal(turned, axis1=1, axis2=2))
+        data["amplitude"] = data["p"] * data["q"]
+        return data.assign_coords(mode=np.arange(1, len(self.spectrum) + 1))
+
+    def predict(self, time: FloatArray) -> xr.Dataset:
+        """Both theories at the given times, where the modes rest, and what batches may add."""
+        root, axes = np.sqrt(self.start), ("time", "mode")
+        exact = coupled_modes(self.spectrum, self.context_length, root, root, time)
+        logistic = logistic_modes(self.spectrum, self.context_length, self.start, time)
+        allowed = batch_spread(
+            self.task, self.start, self.learning_rates, self.steps, self.batch_size
+        )
+        rest = exact.fixed_point
+        return xr.Dataset(
+            {
+                "exact_p": (axes, exact.p),
+                "exact_q": (axes, exact.q),
+                "exact_amplitude": (axes, exact.amplitude),
+                "exact_loss": ("time", exact.loss),
+                "exact_half_time": ("mode", _crossing(time, exact.amplitude / rest.amplitude)),
+                "logistic_amplitude": (axes, logistic.amplitude),
+                "logistic_loss": ("time", logistic.loss),
+                "logistic_half_time": ("mode", logistic.half_time),
+                "logistic_limit": ("mode", logistic.limit),
+                "rest_amplitude": ("mode", rest.amplitude),
+                "rest_loss": ((), rest.loss),
+                "batch_shift": (axes, _at(time, allowed.time, allowed.shift)),
+                "batch_spread": (axes, _at(time, allowed.time, allowed.spread)),
+            },
+            coords={"time": time, "mode": np.arange(1, len(self.spectrum) + 1)},
+        )
+
+
+def half_times(data: xr.Dataset) -> FloatArray:
+    r"""When each mode of the run first reaches half of $a^*_\alpha$, [mode]."""
+    share = (data["amplitude"] / data["rest_amplitude"]).to_numpy()
+    return _crossing(data["time"].to_numpy(), share)
+
+
+def mark_stages(axes: Axes, data: xr.Dataset) -> None:
+    """The exact half-time of each mode as a thin line down the panel, with its number on top."""
+    for mode, time in enumerate(data["exact_half_time"].to_numpy(), start=1):
+        axes.axvline(time, color=THEORY_COLOUR, linewidth=0.7, alpha=0.6, zorder=0)
+        axes.annotate(
+            rf"$t_{mode}$",
+            (time, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(2, -2),
+            textcoords="offset points",
+            va="top",
+            fontsize=8,
+        )
+
+
+def label_theories(axes: Axes) -> None:
+    """One entry in the legend for each theory, whatever the colours of its curves."""
+    axes.plot([], [], color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
+    axes.plot([], [], color=THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
+
+
+def _crossing(time: FloatArray, shares: FloatArray) -> FloatArray:
+    """When each column first reaches one half, between two records; NaN where it never does."""
+    found = np.full(shares.shape[1], np.nan)
+    for mode, share in enumerate(shares.T):
+        after = int(np.argmax(share >= 0.5))
+        if after > 0:
+            pair = slice(after - 1, after + 1)
+            found[mode] = np.interp(0.5, share[pair], time[pair])
+    return found
+
+
+def _at(time: FloatArray, known: FloatArray, columns: FloatArray) -> FloatArray:
+    return np.stack([np.interp(time, known, column) for column in columns.T], axis=1)

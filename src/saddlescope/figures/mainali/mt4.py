@@ -1,0 +1,201 @@
+"""Figure 4 of Mainali and Teixeira: measures that mark the stages of a run without its theory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.integrate import cumulative_trapezoid
+
+from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.linear_transformer_run import (
+    VECTOR_LOSS_LABEL,
+    AbstractModesFigure,
+    mark_stages,
+)
+from saddlescope.measure import (
+    autocorrelation_curvature,
+    effective_rank,
+    marginalised_effective_rank,
+    norm_curvature,
+)
+
+# Of the axis: batch noise in a second derivative asks for more than the measure takes by itself.
+_NORM_SMOOTHING = 0.01
+
+
+@dataclass(frozen=True)
+class MT4(AbstractModesFigure):
+    """Stages from curvatures and effective ranks (section 7), beside the half-times of T15.
+
+    Curves are averaged over `bins` even steps of logarithmic time.
+    """
+
+    bins: int = 200
+
+    id = "mt4"
+    title = "Curvatures and effective ranks mark the stages"
+    source = "Mainali and Teixeira, Figure 4"
+    text = (
+        "The run of figure 2. Lines t₁, t₂, … are the half-times of the exact coupled modes; "
+        "triangles are the stages that each measure marks from its own curve alone, in "
+        "logarithmic time. (a) The loss. (b) The curvature of its autocorrelation peaks where it "
+        "falls fastest, some 5 % of the time before a mode is half learned. (c) The curvature of "
+        "the parameter norm turns from positive to negative in the middle of each stage. (d) The "
+        "effective rank of p₂q₁ counts the modes as they come. The marginalised one leaves out "
+        "the leading mode, so it shows every stage but the first: it falls from D - 1, where all "
+        "modes are equally small, and counts the further modes from the second stage on."
+    )
+    seconds = 5.0
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        run = self.descend(watch)
+        time = run["time"].to_numpy()
+        theory = self.predict(time)
+        learned = run["p2"].to_numpy() @ run["q1"].to_numpy()
+        exact = theory["exact_amplitude"].to_numpy()[:, :, None] * np.eye(len(self.spectrum))
+        curves = {
+            "loss": run["loss"].to_numpy(),
+            "norm": _norm(run["p2"].to_numpy(), run["q1"].to_numpy()),
+            "exact_norm": np.sqrt((theory["exact_p"] ** 2 + theory["exact_q"] ** 2).sum("mode")),
+            "effective_rank": effective_rank(learned),
+            "marginalised_rank": marginalised_effective_rank(learned),
+            "exact_effective_rank": effective_rank(exact),
+            "exact_marginalised_rank": marginalised_effective_rank(exact),
+        }
+        data = theory[["exact_half_time", "exact_loss"]].assign(
+            {name: ("time", np.asarray(curve)) for name, curve in curves.items()}
+        )
+        edges = np.geomspace(float(data["exact_half_time"][0]) / 6, time[-1], self.bins + 1)
+        moments = np.sqrt(edges[1:] * edges[:-1])
+        for name in ("loss", "norm", "exact_norm"):
+            even = _averages(time, data[name].to_numpy(), edges)
+            if name == "loss":
+                found = autocorrelation_curvature(even, moments)
+            else:
+                found = norm_curvature(even, moments, smoothing=_NORM_SMOOTHING)
+            data[f"{name}_curvature"] = ("moment", found.value)
+            data[f"{name}_mark"] = (f"{name}_stage", found.marks)
+        for name in ("effective_rank", "marginalised_rank"):
+            at = np.interp(data["exact_half_time"], time, data[name])
+            data[f"{name}_at_stage"] = ("mode", at)
+        return data.assign_coords(moment=moments)
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        half, modes = data["exact_half_time"], data["mode"]
+        apart = abs(data["marginalised_rank"] - data["exact_marginalised_rank"])
+        return (
+            equal(
+                "stages that the autocorrelation's curvature marks, one for each mode",
+                data.sizes["loss_stage"],
+                data.sizes["mode"],
+            ),
+            # Half of a drop is done when a mode is at 1 - 1/sqrt(2) of its value, a tenth earlier.
+            relatively_within(
+                "they come at the half-times of the modes (T15)", data["loss_mark"], half, 0.15
+            ),
+            equal(
+                "stages that the norm's curvature marks, one for each mode",
+                data.sizes["norm_stage"],
+                data.sizes["mode"],
+            ),
+            relatively_within(
+                "these too come at the half-times of the modes (T15)", data["norm_mark"], half, 0.15
+            ),
+            within(
+                "the effective rank at the half-time of stage m is m",
+                data["effective_rank_at_stage"],
+                modes,
+                0.3,
+            ),
+            within(
+                "the marginalised effective rank there is m - 1, from the second stage on",
+                data["marginalised_rank_at_stage"][1:],
+                modes[1:] - 1,
+                0.3,
+            ),
+            at_most(
+                "at every time it is that of the exact modes (T15): largest distance",
+                apart.max(),
+                0.1,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(2, 2, width=4.2, height=2.5, sharex=True)
+        _draw_loss(axes[0, 0], data)
+        _draw_autocorrelation(axes[0, 1], data)
+        _draw_norm(axes[1, 0], data)
+        _draw_ranks(axes[1, 1], data)
+        for place, panel in enumerate(axes.ravel()):
+            mark_stages(panel, data)
+            panel.set(xscale="log", xlim=(float(data["moment"][0]), float(data["time"][-1])))
+            panel.set_title(f"({'abcd'[place]})", loc="right")
+            legend(panel)
+        for panel in axes[1]:
+            panel.set_xlabel(TIME_LABEL)
+        return drawing
+
+
+def _norm(*matrices: FloatArray) -> FloatArray:
+    """The norm of all weights together at every time."""
+    norm: FloatArray = np.sqrt(sum((matrix**2).sum((1, 2)) for matrix in matrices))
+    return norm
+
+
+def _averages(time: FloatArray, curve: FloatArray, edges: FloatArray) -> FloatArray:
+    """The mean of a curve between each two edges: batch noise is averaged out where it can be."""
+    integral = np.interp(edges, time, cumulative_trapezoid(curve, time, initial=0.0))
+    means: FloatArray = np.diff(integral) / np.diff(edges)
+    return means
+
+
+def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
+    axes.plot(data["time"], data["loss"], color=colour(0), linewidth=2, label="batches")
+    axes.plot(data["time"], data["exact_loss"], color="black", label="exact (T15)", **THEORY)
+    axes.set(ylabel=VECTOR_LOSS_LABEL, ylim=(0, None))
+
+
+def _draw_autocorrelation(axes: Axes, data: xr.Dataset) -> None:
+    axes.plot(data["moment"], data["loss_curvature"], color=colour(0), label="curvature")
+    _draw_marks(axes, data["loss_mark"].to_numpy())
+    axes.set(ylabel=r"autocorrelation's  $-A''(0)$", yscale="log")
+    axes.set_ylim(bottom=float(data["loss_curvature"].max()) / 3e3)
+
+
+def _draw_norm(axes: Axes, data: xr.Dataset) -> None:
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.plot(data["moment"], data["norm_curvature"], color=colour(2), label="curvature")
+    exact = data["exact_norm_curvature"]
+    axes.plot(data["moment"], exact, color="black", label="exact (T15)", **THEORY)
+    _draw_marks(axes, data["norm_mark"].to_numpy())
+    axes.set(ylabel=r"$d^2\sqrt{\|p\|^2+\|q\|^2}\,/\,d(\ln t)^2$")
+
+
+def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
+    time = data["time"]
+    for place, (name, label) in enumerate(
+        (("effective_rank", "effective rank"), ("marginalised_rank", "marginalised"))
+    ):
+        axes.plot(time, data[name], color=colour((0, 5)[place]), label=label)
+        axes.plot(time, data[f"exact_{name}"], color="black", **THEORY)
+    axes.plot([], [], color="black", label="exact (T15)", **THEORY)
+    axes.set(ylabel=r"effective rank of $p_2q_1$", ylim=(0.8, data.sizes["mode"] + 0.4))
+
+
+def _draw_marks(axes: Axes, marks: FloatArray) -> None:
+    axes.plot(
+        marks,
+        np.full(len(marks), 0.04),
+        "^",
+        color=colour(5),
+        transform=axes.get_xaxis_transform(),
+        label="marks",
+        clip_on=False,
+    )

@@ -1,0 +1,1 @@
+"""Figures of Zhang, Singh, Latham and Saxe."""

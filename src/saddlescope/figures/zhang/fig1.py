@@ -1,0 +1,248 @@
+"""Figure 1 of Zhang et al.: merged attention and the linear network it is equivalent to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.attention import MergedAttention, TwoLayerNetwork
+from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import (
+    LOSS_LABEL,
+    THEORY,
+    TIME_LABEL,
+    colour,
+    legend,
+    levels,
+    sheet,
+)
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import merged_numbers, merged_run
+from saddlescope.precision import in_float64
+from saddlescope.task import InContextRegression
+from saddlescope.trajectory import Trajectory
+
+# T10's error is proportional to the initial scale: at most .03 times it in six random starts.
+_ORDER_OF_ERROR = 0.1
+# Sums of a few hundred products of order one, in float64.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Figure1(AbstractFigure):
+    """One abrupt drop (T10), the same in both models (T4)."""
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    heads: int = 8
+    init_scale: float = 1e-5
+    seeds: int = 6
+    points: int = 800
+    prompts: int = 200
+
+    id = "fig1"
+    title = "Merged attention is a two-layer linear network and learns all at once"
+    source = "Zhang et al., Figure 1 (arXiv v1)"
+    text = (
+        "Key and query merged into one matrix a head. (a) The loss of every seed (solid) waits at "
+        "the zero function and falls once, to the least loss; the two-layer linear network on the "
+        "cubic feature, started at the same weights (dots), runs through the same curve, and so "
+        "does the theory of five scalars, from the initial weights alone (dashed). (b) How far "
+        "apart they are: network and attention by rounding, theory and training by less than the "
+        "initial scale. (c) The squared weights grow by ten orders of magnitude; what gradient "
+        "flow conserves does not change beyond the solver's tolerance. The drop is abrupt at its "
+        "start and slow at its end, where the weakest eigenvector is learned last."
+    )
+    seconds = 6.0
+
+    @classmethod
+    def quick(cls) -> Figure1:
+        return cls(seeds=2, points=200)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        network = TwoLayerNetwork(self.heads)
+        both = [
+            merged_run(
+                watch,
+                task,
+                heads=self.heads,
+                init_scale=self.init_scale,
+                seeds=self.seeds,
+                points=self.points,
+                model=model,
+            )
+            for model in watch.each([None, network])
+        ]
+        data = merged_numbers(both[0]).drop_vars("predicted_diagonal")
+        data["network_loss"] = (("seed", "time"), both[1].loss)
+        maps = [run.dataset["effective_map"].to_numpy() for run in both]
+        data["network_distance"] = (
+            ("seed", "time"),
+            np.abs(maps[0] - maps[1]).max(axis=(2, 3)),
+        )
+        balance = both[0].dataset["value_balance"].to_numpy()
+        data["balance_change"] = (
+            ("seed", "time"),
+            np.abs(balance - balance[:, :1]).max(axis=(2, 3)),
+        )
+        values = both[0].dataset["v"].to_numpy()
+        data["value_square"] = (("seed", "time"), (values**2).sum(axis=2))
+        data["prompt_distance"] = ("seed", _prompt_distances(both[0], task, self.prompts))
+        data["drop_count"] = ("seed", [float(len(found.drops)) for found in both[0].stages()])
+        return data
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        start, end = data["level_loss"].to_numpy()
+        middle = data["drop_time"].to_numpy()[:, 0] / 2
+        waited = np.array(
+            [
+                np.interp(middle[place], data["time"], data["loss"][place])
+                for place in range(data.sizes["seed"])
+            ]
+        )
+        return (
+            at_most(
+                "attention and network differ at no time: loss and effective map (T4)",
+                [
+                    abs(data["loss"] - data["network_loss"]).max(),
+                    data["network_distance"].max(),
+                ],
+                _ROUNDING,
+            ),
+            at_most(
+                "attention token by token predicts what the network does on the cubic feature (T4)",
+                data["prompt_distance"],
+                _ROUNDING,
+            ),
+            equal("the loss drops once", data["drop_count"], np.ones(data.sizes["seed"])),
+            at_most(
+                "it waits: half-way to the drop, the share of the fall that is done",
+                (start - waited) / (start - end),
+                0.01,
+            ),
+            within(
+                "it falls to the loss of the one minimum (T7)",
+                data["loss"][:, -1],
+                np.full(data.sizes["seed"], end),
+                1e-5,
+            ),
+            at_most(
+                "the loss follows five scalars from the initial weights (T10), in initial scales",
+                abs(data["loss"] - data["predicted_loss"]).max("time") / self.init_scale,
+                _ORDER_OF_ERROR,
+            ),
+            relatively_within(
+                "the drop comes when predicted from the initial weights (T10)",
+                data["drop_time"],
+                data["predicted_drop_time"],
+                1e-3,
+            ),
+            at_most(
+                "conserved quantities drift by at most (T14)",
+                data["conserved_drift"],
+                1e-7,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(2, 2, width=3.5, height=2.4)
+        for panel in axes[0]:
+            panel.remove()
+        loss_axes = drawing.add_subplot(axes[0, 0].get_gridspec()[0, :])
+        _draw_loss(loss_axes, data)
+        _draw_distances(axes[1, 0], data)
+        _draw_growth(axes[1, 1], data)
+        last = 2.2 * float(data["drop_time"].max())
+        for panel, letter in zip((loss_axes, *axes[1]), "abc", strict=True):
+            panel.set(xlabel=TIME_LABEL, xlim=(0, last))
+            panel.set_title(f"({letter})", loc="right")
+        return drawing
+
+
+def _prompt_distances(run: Trajectory, task: InContextRegression, count: int) -> FloatArray:
+    """How far the predictions of attention over tokens are from the network's, for each seed."""
+    prompts, heads = task.sample(count), run.setting.model.heads
+    network, tokens = TwoLayerNetwork(heads), MergedAttention(heads, blocks="full")
+    distances = []
+    for place in range(len(run.setting.seeds)):
+        weights = run.weights(place)
+        nothing = np.zeros((heads, task.dimension))
+        full = {**weights, "nu": nothing, "u": nothing}
+        attended = in_float64(tokens.predict)(full, prompts)
+        passed = in_float64(network.predict)(network.from_attention(weights), prompts)
+        distances.append(float(np.abs(attended - passed).max()))
+    return np.array(distances)
+
+
+def _draw_loss(axes: Any, data: xr.Dataset) -> None:
+    levels(axes, data["level_loss"].to_numpy(), "levels (T7)")
+    time = data["time"].to_numpy()
+    shown = np.searchsorted(time, np.linspace(0, 2.2 * float(data["drop_time"].max()), 80))
+    for place in range(data.sizes["seed"]):
+        first = place == 0
+        axes.plot(
+            time,
+            data["loss"][place],
+            color=colour(place),
+            linewidth=2.4,
+            alpha=0.6,
+            label="attention, every seed" if first else None,
+        )
+        axes.plot(
+            time[shown],
+            data["network_loss"][place][shown],
+            "o",
+            color=colour(place),
+            markersize=3,
+            label="network, same weights" if first else None,
+        )
+        axes.plot(
+            time,
+            data["predicted_loss"][place],
+            color="black",
+            label="theory (T10)" if first else None,
+            **THEORY,
+        )
+    axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
+    legend(axes, 4)
+
+
+def _draw_distances(axes: Any, data: xr.Dataset) -> None:
+    theory = abs(data["loss"] - data["predicted_loss"]).max("seed")
+    network = abs(data["loss"] - data["network_loss"]).max("seed")
+    axes.plot(data["time"], theory, color=colour(0), label="attention − theory (T10)")
+    axes.plot(
+        data["time"],
+        network.where(network > 0),
+        ".",
+        markersize=3,
+        color=colour(5),
+        label="attention − network (T4), else 0",
+    )
+    axes.set(yscale="log", ylabel="largest difference in loss", ylim=(1e-17, 1e-3))
+    legend(axes, 1)
+
+
+def _draw_growth(axes: Any, data: xr.Dataset) -> None:
+    change = data["balance_change"].max("seed")
+    axes.plot(
+        data["time"],
+        data["value_square"].max("seed"),
+        color=colour(0),
+        label=r"values  $\|v\|^2$",
+    )
+    axes.plot(
+        data["time"],
+        change.where(change > 0),
+        color=colour(5),
+        label=r"change of $v_iv_j-\langle U_i,U_j\rangle$ (T14)",
+    )
+    axes.set(yscale="log", ylabel="largest of all seeds")
+    legend(axes, 1)

@@ -1,0 +1,156 @@
+"""Figure 10 of Zhang et al.: the in-weight mixture at every share, carried to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.dynamics import Record
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.mixture import (
+    LOSSES,
+    draw_three_losses,
+    half_fall_times,
+    mixture,
+    mixture_curves,
+)
+from saddlescope.theory import plateau_losses
+
+
+@dataclass(frozen=True)
+class Figure10(AbstractFigure):
+    """Training, in-weight and in-context loss at six shares, to the optimum of the statistics."""
+
+    dimension: int = 4
+    context_length: int = 31
+    heads: int = 8
+    shares: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    init_scale: float = 2e-5
+    seeds: int = 3
+    until: float = 20_000.0
+    published_until: float = 124.0
+    points: int = 600
+
+    id = "fig10"
+    title = "In-weight and in-context learning at every share, to the end"
+    source = "Zhang et al., Figure 10 (arXiv v1)"
+    text = (
+        "The mixture of figure 5 at six shares ρ of prompts with the fixed task. Without such "
+        "prompts only learning in context comes, with nothing else only memory, and between them "
+        "memory comes first. The published runs end at the vertical line (4000 steps at learning "
+        "rate .0005 without 1/N; there ν and u begin random, here at zero). Until then the eight "
+        "heads move as one (dashed, T10), and the loss is still above the optimum. The "
+        "population has a third stage ten times later, in which further heads grow: it ends at "
+        "the best linear predictor from the features of all blocks (dots at the right, T6), in "
+        "all three losses. The training loss falls there; between the ends that on fresh tasks "
+        "rises a little. The in-weight test, whose context labels are random, ends above the loss "
+        "of predicting zero at every share below one: in the end the model reads the context."
+    )
+    seconds = 8.0
+
+    @classmethod
+    def quick(cls) -> Figure10:
+        return cls(seeds=1, until=10_000.0, points=400)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        data = mixture_curves(
+            watch,
+            self.shares,
+            dimension=self.dimension,
+            context_length=self.context_length,
+            heads=self.heads,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            until=self.until,
+            record=Record(points=self.points, spacing="log"),
+        )
+        for name in ("in_weight", "in_context"):
+            data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
+        fresh = mixture(self.dimension, self.context_length, 0.0).law
+        data["level_loss"] = ("level", plateau_losses(fresh)[[0, -1]])
+        return data
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        pure = [data.isel(share=data["share"].to_numpy() == share) for share in (0, 1)]
+        mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))
+        zero, last = data["level_loss"].to_numpy()
+        published = data.sel(time=slice(None, self.published_until))
+        kept = published.isel(time=-1, share=data["share"].to_numpy() > 0)
+        gaps = [np.abs(published[name] - published[f"one_head_{name}"]).max() for name in LOSSES]
+        ends = [data[name].isel(time=-1).transpose("seed", "share") for name in LOSSES]
+        bests = [np.broadcast_to(data[f"best_{name}"], ends[0].shape) for name in LOSSES]
+        return (
+            at_most(
+                "in weight before in context: ratio of the times of half fall, 0 < ρ < 1",
+                mixed["in_weight_time"] / mixed["in_context_time"],
+                1.0,
+            ),
+            at_least(
+                "at ρ = 0 nothing is learned in weight, at ρ = 1 nothing in context: least loss",
+                [pure[0]["in_weight"].min("time"), pure[1]["in_context"].min("time")],
+                zero - 1e-6,
+            ),
+            relatively_within(
+                "at ρ = 0 the loss ends at the last level of the pure task (T7)",
+                pure[0]["training"].isel(time=-1),
+                last,
+                1e-6,
+            ),
+            relatively_within(
+                "all three losses end at those of the best linear predictor (T6)",
+                ends,
+                bests,
+                1e-3,
+            ),
+            at_least(
+                "where the published runs end, ρ > 0, the loss is above that optimum by a factor",
+                kept["training"] / kept["best_training"],
+                1.02,
+            ),
+            at_most(
+                "until then the heads move as one (T10): largest distance of the losses",
+                gaps,
+                2e-3,
+            ),
+            at_least(
+                "in the end the context is trusted, not memory: in-weight loss at ρ < 1 over zero",
+                mixed["in_weight"].isel(time=-1) / zero,
+                1.0,
+            ),
+            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        rows = -(-data.sizes["share"] // 3)
+        drawing, axes = sheet(rows, 3, width=2.9, height=2.3, sharex=True)
+        one = data.isel(seed=0)
+        last = float(data["time"][-1])
+        for place, panel in enumerate(axes.flat):
+            if place >= data.sizes["share"]:
+                panel.set_axis_off()
+                continue
+            row = one.isel(share=place)
+            draw_three_losses(panel, row)
+            for number, name in enumerate(LOSSES):
+                best = float(row[f"best_{name}"])
+                panel.plot(last, best, "o", color=colour(number), markersize=4, clip_on=False)
+            panel.axvline(self.published_until, color="0.6", linewidth=0.8, zorder=0)
+            panel.set(xscale="log", xlim=(8, last), ylim=(0, None), ylabel=None)
+            letter = chr(ord("a") + place)
+            title = rf"({letter})  $\rho = {float(row['share']):g}$"
+            panel.set_title(title, fontsize=9)
+        for panel in axes[:, 0]:
+            panel.set_ylabel(LOSS_LABEL)
+        for panel in axes[-1]:
+            panel.set_xlabel(TIME_LABEL)
+        axes[0, 0].plot([], [], "o", color="0.4", markersize=4, label="optimum (T6)")
+        axes[0, 0].plot([], [], color="0.6", linewidth=0.8, label="published runs end")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        drawing.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=7.5)
+        return drawing

@@ -1,0 +1,182 @@
+"""Figure 5 of Zhang et al.: learning in weight first, in context later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.dynamics import Record
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, shades, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.mixture import (
+    LOSSES,
+    UNDER_THEORY,
+    draw_three_losses,
+    first_rates,
+    half_fall_times,
+    mixture_curves,
+)
+
+
+@dataclass(frozen=True)
+class Figure5(AbstractFigure):
+    """The three losses of a mixture, and when each kind of learning comes, over the share."""
+
+    dimension: int = 4
+    context_length: int = 31
+    heads: int = 8
+    shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    shown_share: float = 0.6
+    init_scale: float = 2e-5
+    seeds: int = 3
+    until: float = 500.0
+    shown_until: float = 124.0
+    points: int = 600
+
+    id = "fig5"
+    title = "Learning in weight comes first, learning in context later"
+    source = "Zhang et al., Figure 5 (arXiv v1)"
+    text = (
+        "Merged attention with all blocks; a share ρ of the training prompts has one fixed task "
+        "vector, the others a fresh one, and the loss is that of the population. (a) The published "
+        "length of training (4000 steps, 124 units of flow time) at ρ = .6. The in-weight test "
+        "has random context labels, so that only memory solves it: its loss falls first, while "
+        "the loss on fresh tasks rises above that of predicting zero. Then learning in context "
+        "takes over, and what had been learned in weight is given up. (b) The same as a path from "
+        "the upper right: left, then down and back. (c) When each test loss is half-way down, for "
+        "three seeds: memory comes earlier the larger its share; learning in context comes "
+        "soonest in the middle. Dashed: the eight heads reduced to the one head that small "
+        "weights become (T10, written for all blocks), from the initial weights alone."
+    )
+    seconds = 6.0
+
+    @classmethod
+    def quick(cls) -> Figure5:
+        return cls(shares=(0.0, 0.2, 0.6, 0.9, 1.0), seeds=1, points=400)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        data = mixture_curves(
+            watch,
+            self.shares,
+            dimension=self.dimension,
+            context_length=self.context_length,
+            heads=self.heads,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            until=self.until,
+            record=Record(points=self.points),
+        )
+        for name in ("in_weight", "in_context"):
+            data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
+            predicted = half_fall_times(data, f"one_head_{name}")
+            data[f"one_head_{name}_time"] = (("share", "seed"), predicted)
+        data["first_rate"] = (("share", "seed"), first_rates(data))
+        return data
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))
+        shown = data.sel(share=self.shown_share, method="nearest")
+        zero = float(data["training"].max())
+        errors = [np.abs(data[name] - data[f"one_head_{name}"]).max() for name in LOSSES]
+        rates = np.broadcast_to(data["drive_rate"].to_numpy()[:, None], data["first_rate"].shape)
+        return (
+            at_most(
+                "in weight before in context: ratio of the times of half fall, at every share",
+                mixed["in_weight_time"] / mixed["in_context_time"],
+                1.0,
+            ),
+            at_least(
+                "the larger its share the earlier memory comes: how much earlier from one to next",
+                -np.diff(mixed["in_weight_time"], axis=0),
+                0.0,
+            ),
+            at_least(
+                "at the shown share the loss in context first rises: peak over that of zero",
+                shown["in_context"].max("time") / zero,
+                1.05,
+            ),
+            at_least(
+                "memory is given up: in-weight test loss at the end over that of zero",
+                mixed["in_weight"].isel(time=-1) / zero,
+                1.0,
+            ),
+            relatively_within(
+                "the plateau is left at the largest singular value of the drive E[yφ] (T5, T10)",
+                data["first_rate"],
+                rates,
+                2e-3,
+            ),
+            at_most(
+                "the heads move as one (T10): largest distance of the three losses to one head's",
+                errors,
+                2e-3,
+            ),
+            relatively_within(
+                "times of half fall are those of one head (T10), from the initial weights alone",
+                [mixed["in_weight_time"], mixed["in_context_time"]],
+                [mixed["one_head_in_weight_time"], mixed["one_head_in_context_time"]],
+                1e-3,
+            ),
+            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(1, 3, width=3.3, height=3.0)
+        curves, path, times = axes[0]
+        one = data.isel(seed=0)
+        draw_three_losses(curves, one.sel(share=self.shown_share, method="nearest"))
+        curves.set(xlim=(0, self.shown_until), xlabel=TIME_LABEL, ylim=(0, None))
+        curves.set_title("(a)", loc="right")
+        legend(curves, columns=2)
+        _draw_paths(path, one)
+        _draw_times(times, data)
+        return drawing
+
+
+def _draw_paths(axes: Any, one: xr.Dataset) -> None:
+    inside = one.isel(share=(one["share"] > 0) & (one["share"] < 1))
+    # Every other share: more paths than four hide one another.
+    inside = inside.isel(share=slice(1, None, 2)) if inside.sizes["share"] > 5 else inside
+    tints = shades(inside.sizes["share"] + 1, "plasma")[1:]
+    for place, share in enumerate(inside["share"].to_numpy()):
+        row = inside.isel(share=place)
+        label = rf"$\rho={share:g}$"
+        axes.plot(
+            row["in_weight"], row["in_context"], color=tints[place], label=label, **UNDER_THEORY
+        )
+        axes.plot(row["one_head_in_weight"], row["one_head_in_context"], color="black", **THEORY)
+    axes.plot([1], [1], "o", color="black", markersize=4)
+    axes.annotate("start", (1, 1), (4, 4), textcoords="offset points")
+    axes.set(xlabel="in-weight test loss", ylabel="in-context test loss", ylim=(0, None))
+    axes.set_title("(b)", loc="right")
+    legend(axes, columns=2)
+
+
+def _draw_times(axes: Any, data: xr.Dataset) -> None:
+    for place, (name, text, sign) in enumerate(
+        [("in_weight", "in weight", "s"), ("in_context", "in context", "o")]
+    ):
+        tint = colour(1 + place)
+        theory = data[f"one_head_{name}_time"].mean("seed")
+        axes.plot(data["share"], theory, color=tint, **THEORY)
+        for seed in range(data.sizes["seed"]):
+            axes.plot(
+                data["share"],
+                data[f"{name}_time"][:, seed],
+                sign,
+                color=tint,
+                markersize=4,
+                markerfacecolor="none",
+                label=text if seed == 0 else None,
+            )
+    axes.plot([], [], color="black", label="one head (T10)", **THEORY)
+    axes.set(xlabel=r"share of in-weight prompts  $\rho$", ylabel=r"time of half fall  $t/\tau$")
+    axes.set(ylim=(0, None))
+    axes.set_title("(c)", loc="right")
+    legend(axes, columns=2)

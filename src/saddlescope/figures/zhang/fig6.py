@@ -1,0 +1,265 @@
+"""Figure 6 of Zhang et al.: the weights of merged attention on its plateau and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.attention.merged import unvectorise
+from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import (
+    LOSS_LABEL,
+    THEORY,
+    THEORY_COLOUR,
+    TIME_LABEL,
+    colour,
+    legend,
+    sheet,
+)
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import merged_numbers, merged_run
+from saddlescope.task import InContextRegression
+from saddlescope.theory import minimum, modes
+from saddlescope.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Figure6(AbstractFigure):
+    """All heads parallel, along E[y z] on the plateau and along W_* at the end (T10)."""
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    heads: int = 8
+    init_scale: float = 1e-5
+    seeds: int = 6
+    points: int = 800
+    prompts: int = 50_000
+
+    id = "fig6"
+    title = "Merged heads align silently, then turn together"
+    source = "Zhang et al., Figure 6 (arXiv v1): the weights of Figure 1"
+    text = (
+        "The run of Figure 1. (a) The loss; dotted are the two moments that are shown below, half "
+        "the predicted drop time and the end. (b) How parallel the key–query matrices are: while "
+        "the loss still rests, every head turns to the direction E[y z], that is Λ², which the "
+        "flow near zero predicts from the initial weights (dashed); after the drop all turn "
+        "together to the direction of the least-squares solution E[y z] E[z zᵀ]⁻¹, that is "
+        "(Λ + (Λ + tr Λ)/N)⁻¹ (dashed: T10). (c) Every head's matrix, over its length and with "
+        "its value's sign, on the plateau and at the end, beside the two predicted directions. "
+        "Silent alignment needs a small start: heads align as the initial scale to the power of "
+        "the elapsed share of the plateau, so at scale .1 they are far from parallel half-way."
+    )
+    seconds = 4.0
+
+    @classmethod
+    def quick(cls) -> Figure6:
+        return cls(seeds=2, points=200)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        run = merged_run(
+            watch,
+            task,
+            heads=self.heads,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            points=self.points,
+        )
+        data = merged_numbers(run)[
+            ["loss", "level_loss", "predicted_drop_time", "predicted_diagonal"]
+        ]
+        found = modes(task)
+        targets = np.stack([np.diag(found.drive), minimum(task).effective_map])
+        data["target"] = (("moment", "dim", "query_dim"), targets)
+        data["sampled_target"] = (("moment", "dim", "query_dim"), self._sampled_targets(task))
+        matrices = run.dataset["U"].to_numpy()
+        data["parallel"] = (("seed", "time"), _least_parallel(matrices))
+        data["alignment"] = (
+            ("moment", "seed", "time", "head"),
+            np.stack([_cosine(matrices, target, 2) for target in targets]),
+        )
+        diagonals = np.diagonal(targets, axis1=1, axis2=2)
+        data["predicted_alignment"] = (
+            ("moment", "seed", "time"),
+            np.stack([_cosine(data["predicted_diagonal"].to_numpy(), row, 1) for row in diagonals]),
+        )
+        data["early_alignment"] = (("seed", "time", "head"), _early_alignment(run, found.drive))
+        shown = [self._moments(data, place) for place in range(self.seeds)]
+        data["shown"] = (("seed", "moment"), np.array(shown, dtype=np.int32))
+        data["head_matrix"] = (
+            ("seed", "moment", "head", "dim", "query_dim"),
+            np.stack([_shapes(run, place, records) for place, records in enumerate(shown)]),
+        )
+        data["final_map"] = (
+            ("seed", "dim", "query_dim"),
+            run.dataset["effective_map"].to_numpy()[:, -1],
+        )
+        return data.drop_vars("predicted_diagonal")
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        middles, start, end = data["shown"].to_numpy()[:, 0], *data["level_loss"].to_numpy()
+        seeds = np.arange(data.sizes["seed"])
+        plateau, final = data["alignment"].to_numpy()
+        early = data["early_alignment"].to_numpy()
+        names = ("sampled_target", "target")
+        sampled, exact = (data[name].to_numpy().reshape(2, -1) for name in names)
+        best = data["target"].to_numpy()[1]
+        return (
+            at_most(
+                "the plateau is not over at half the predicted drop time: share of the fall done",
+                (start - data["loss"].to_numpy()[seeds, middles]) / (start - end),
+                1e-4,
+            ),
+            at_least(
+                "there, the least |cos| of any two heads' key–query matrices",
+                data["parallel"].to_numpy()[seeds, middles],
+                0.99,
+            ),
+            within(
+                "there, each head's |cos| with Λ² is that of the flow near zero (T10)",
+                plateau[seeds, middles],
+                early[seeds, middles],
+                1e-4,
+            ),
+            at_least(
+                "at the end, the least |cos| of any two heads' key–query matrices",
+                data["parallel"][:, -1],
+                1 - 1e-6,
+            ),
+            at_least(
+                "at the end, each head's |cos| with (Λ + (Λ + tr Λ)/N)⁻¹",
+                final[:, -1],
+                1 - 1e-6,
+            ),
+            within(
+                "at the end, the heads together are (Λ + (Λ + tr Λ)/N)⁻¹ (T3)",
+                data["final_map"],
+                np.broadcast_to(best, data["final_map"].shape),
+                1e-3,
+            ),
+            at_least(
+                "cos of E[y z] and E[y z]E[z zᵀ]⁻¹, taken from prompts, with the two matrices (T6)",
+                (sampled * exact).sum(1)
+                / (np.linalg.norm(sampled, axis=1) * np.linalg.norm(exact, axis=1)),
+                0.999,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(3, self.heads + 1, width=1.05, height=1.35)
+        for panel in axes[0]:
+            panel.remove()
+        grid, half = axes[0, 0].get_gridspec(), (self.heads + 1) // 2
+        one = data.isel(seed=0)
+        loss_axes = drawing.add_subplot(grid[0, :half])
+        cosine_axes = drawing.add_subplot(grid[0, half + 1 :])
+        cosine_axes.yaxis.set_in_layout(False)
+        loss_axes.plot(one["time"], one["loss"], color=colour(0))
+        loss_axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
+        _draw_cosines(cosine_axes, one)
+        moments = one["time"].to_numpy()[one["shown"].to_numpy()]
+        first = float(one["predicted_drop_time"][0]) / 10
+        for panel, letter in ((loss_axes, "a"), (cosine_axes, "b")):
+            panel.set(xscale="log", xlim=(first, float(one["time"][-1])), xlabel=TIME_LABEL)
+            panel.set_title(f"({letter})", loc="right")
+            for moment in moments:
+                panel.axvline(float(moment), color=THEORY_COLOUR, linestyle=":", linewidth=1.0)
+        _draw_matrices(drawing, axes[1:], one, moments)
+        return drawing
+
+    def _sampled_targets(self, task: InContextRegression) -> FloatArray:
+        """E[y z] and E[y z]E[z zᵀ]⁻¹ of sampled prompts, as matrices."""
+        found = task.statistics(self.prompts)
+        solved = np.linalg.solve(found.second_moment, found.cross_moment)
+        matrices: FloatArray = unvectorise(np.stack([found.cross_moment, solved]))
+        return matrices
+
+    def _moments(self, data: xr.Dataset, place: int) -> list[int]:
+        """The records in the middle of the plateau and at the end."""
+        middle = float(data["predicted_drop_time"][place, 0]) / 2
+        return [int(np.searchsorted(data["time"], middle)), data.sizes["time"] - 1]
+
+
+def _cosine(arrays: FloatArray, target: FloatArray, axes: int) -> FloatArray:
+    """|cos| of arrays with one of their own shape, along the last axes."""
+    along = np.tensordot(arrays, target, axes=axes)
+    lengths = np.sqrt((arrays**2).sum(axis=tuple(range(-axes, 0))))
+    cosines: FloatArray = np.abs(along) / (lengths * np.linalg.norm(target))
+    return cosines
+
+
+def _least_parallel(matrices: FloatArray) -> FloatArray:
+    """The least |cos| of any two heads' matrices, [S, T]."""
+    flat = matrices.reshape(*matrices.shape[:3], -1)
+    units = flat / np.linalg.norm(flat, axis=-1, keepdims=True)
+    least: FloatArray = np.abs(units @ units.swapaxes(-1, -2)).min(axis=(-2, -1))
+    return least
+
+
+def _early_alignment(run: Trajectory, drive: FloatArray) -> FloatArray:
+    r"""Each head's |cos| with $\Lambda^2$ by the flow near zero, from the initial weights (T10).
+
+    $\dot v = \|c\|\,u$, $\dot u = \|c\|\,v$ for $u = \langle U, c\rangle/\|c\|$; the rest of U
+    stays.
+    """
+    values, matrices = (run.weights(index=0)[name] for name in ("v", "U"))
+    rate = float(np.linalg.norm(drive))
+    along = np.diagonal(matrices, axis1=-2, axis2=-1) @ drive / rate
+    rest = (matrices**2).sum(axis=(-2, -1)) - along**2
+    grown = rate * run.time[None, :, None]
+    later = along[:, None] * np.cosh(grown) + values[:, None] * np.sinh(grown)
+    cosines: FloatArray = np.abs(later) / np.sqrt(later**2 + rest[:, None])
+    return cosines
+
+
+def _shapes(run: Trajectory, place: int, records: list[int]) -> FloatArray:
+    """Each head's matrix over its length, with the sign of its value, [moment, H, D, D]."""
+    shapes = []
+    for record in records:
+        weights = run.weights(place, record)
+        signed = np.sign(weights["v"])[:, None, None] * weights["U"]
+        shapes.append(signed / np.linalg.norm(signed, axis=(1, 2), keepdims=True))
+    return np.stack(shapes)
+
+
+def _draw_cosines(axes: Any, one: xr.Dataset) -> None:
+    """Of one seed: the measured angles through time, and the predicted ones."""
+    time = one["time"].to_numpy()
+    before = time <= float(one["predicted_drop_time"][0])
+    axes.plot(time, one["parallel"], color=colour(2), label="two heads, least")
+    for moment, name in enumerate((r"$\Lambda^2$", r"$W^*$")):
+        least = one["alignment"][moment].min("head")
+        axes.plot(time, least, color=colour(moment), label=f"a head and {name}, least")
+        course = one["predicted_alignment"][moment]
+        shown = np.where(before, np.nan, course)
+        axes.plot(time, shown, color="black", **THEORY)
+    early = np.where(before, one["early_alignment"].min("head"), np.nan)
+    axes.plot(time, early, color="black", label="theory (T10)", **THEORY)
+    axes.set(ylabel="|cos|", ylim=(0, 1.03))
+    legend(axes, 2)
+
+
+def _draw_matrices(drawing: Figure, rows: Any, one: xr.Dataset, moments: FloatArray) -> None:
+    targets = one["target"].to_numpy()
+    targets = targets / np.linalg.norm(targets, axis=(1, 2), keepdims=True)
+    theory = (r"$\Lambda^2$", r"$W^*$")
+    for moment, row in enumerate(rows):
+        for place, axes in enumerate(row):
+            is_head = place < len(row) - 1
+            drawn = one["head_matrix"][moment, place] if is_head else targets[moment]
+            image = axes.imshow(drawn, cmap="RdBu_r", vmin=-1, vmax=1)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[["top", "right"]].set_visible(True)
+            if is_head:
+                cosine = one["alignment"][moment, int(one["shown"][moment]), place]
+                axes.set_xlabel(f"cos {float(cosine):.4f}", fontsize=7)
+            if moment == 0 or not is_head:
+                axes.set_title(f"head {place + 1}" if is_head else theory[moment], fontsize=8)
+        row[0].set_ylabel(f"(c)  $t={moments[moment]:.0f}$")
+    drawing.colorbar(image, ax=rows[:, -1].tolist(), shrink=0.8, label="entry, at length 1")

@@ -1,0 +1,135 @@
+"""Figure 9 of Zhang et al.: every rank from 1 to 8, and how long each plateau lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, legend, sheet
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.rank_runs import (
+    CONSPICUOUS,
+    draw_rank,
+    is_multiple,
+    rank_claims,
+    rank_runs,
+)
+from saddlescope.task import InContextRegression
+
+_COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Figure9(AbstractFigure):
+    """All ranks in eight dimensions: where each rests, and for how long."""
+
+    spectrum: str = "power:8:1"
+    context_length: int = 31
+    heads: int = 9
+    ranks: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    init_scale: float = 0.01
+    seeds: int = 6
+    until: float = 60_000.0
+    points: int = 1000
+
+    id = "fig9"
+    title = "Every rank: plateaus at multiples of R, and their lengths"
+    source = "Zhang et al., Figure 9 (arXiv v1)"
+    text = (
+        "Figure 4 at every rank, six seeds each: (a) to (h) the losses, dashed the levels at "
+        "multiples of R (numbered at the right), dotted the others. (i) How long the plateau "
+        "after m eigenvectors lasts, as a share of the time when it ends, in the median over "
+        "seeds, where it is known of most; framed are the multiples of R. (j) The same of every "
+        "run: those at multiples of R are filled, those at other m open. None of the others "
+        "passes the dashed line, at any rank. A plateau at a multiple may fall below it by "
+        "chance, where two heads rise at nearly the same time; among more starts than these that "
+        "is one in nine of those after the first drop at rank one, one in 25 at rank two, and "
+        "fewer above. A plateau that outlasts the run is counted up to the run's end, if it is "
+        "longer than that share by then."
+    )
+    seconds = 23.0
+
+    @classmethod
+    def quick(cls) -> Figure9:
+        return cls(ranks=(2, 3), seeds=2, until=40_000.0, points=600)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return rank_runs(
+            watch,
+            InContextRegression(self.spectrum, self.context_length),
+            self.ranks,
+            heads=self.heads,
+            init_scale=self.init_scale,
+            seeds=self.seeds,
+            until=self.until,
+            points=self.points,
+        )
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return rank_claims(data)
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        count = data.sizes["rank"]
+        rows = -(-count // _COLUMNS)
+        drawing, axes = sheet(rows + 1, _COLUMNS, width=2.5, height=2.2)
+        for place, panel in enumerate(axes[:-1].flat):
+            if place >= count:
+                panel.remove()
+                continue
+            draw_rank(panel, data.isel(rank=place), "abcdefgh"[place])
+            if place % _COLUMNS == 0:
+                panel.set_ylabel(LOSS_LABEL)
+        grid = axes[0, 0].get_gridspec()
+        for panel in axes[-1]:
+            panel.remove()
+        _draw_table(drawing.add_subplot(grid[-1, :2]), data)
+        _draw_shares(drawing.add_subplot(grid[-1, 2:]), data)
+        return drawing
+
+
+def _draw_table(axes: Any, data: xr.Dataset) -> None:
+    """The median length of every plateau, a row a rank; multiples of R are framed."""
+    known = data["plateau_share"].notnull().sum("seed") > data.sizes["seed"] / 2
+    share = data["plateau_share"].median("seed").where(known).to_numpy()
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for row, column in np.argwhere(np.isfinite(share)):
+        ink = "white" if share[row, column] > 0.6 else "black"
+        text = f"{100 * share[row, column]:.0f}"
+        axes.text(column, row, text, color=ink, ha="center", va="center", fontsize=7)
+    for row, column in np.argwhere(is_multiple(data, "plateau")):
+        corner = (column - 0.47, row - 0.46)
+        axes.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, color=colour(1), linewidth=1.6))
+    axes.set_xticks(range(share.shape[1]))
+    axes.set_yticks(range(share.shape[0]), [str(int(rank)) for rank in data["rank"]])
+    axes.set(xlabel="eigenvectors learned  $m$", ylabel="rank  $R$")
+    axes.set_title("(i)  length of the plateau, % of the time at its end", loc="left")
+    axes.spines[:].set_visible(False)
+
+
+def _draw_shares(axes: Any, data: xr.Dataset) -> None:
+    """Every plateau of every run but the first, by rank."""
+    multiple = is_multiple(data, "plateau")
+    share = data["plateau_share"].to_numpy()
+    kinds = (
+        ("at multiples of $R$", True, {"color": colour(0)}),
+        ("at other $m$", False, {"color": colour(5), "markerfacecolor": "none"}),
+    )
+    for label, wanted, look in kinds:
+        chosen = np.isfinite(share) & (multiple == wanted)[:, None]
+        chosen[:, :, 0] = False
+        rank, seed, plateau = np.nonzero(chosen)
+        sideways = (plateau - 3.5) * 0.06 + (seed - 2.5) * 0.012
+        place = data["rank"].to_numpy()[rank] + sideways
+        axes.plot(place, share[chosen], "o", markersize=3.2, label=label, **look)
+    axes.axhline(CONSPICUOUS, color="black", label=f"{CONSPICUOUS:.0%}", **THEORY)
+    axes.set(yscale="log", xlabel="rank  $R$", ylabel="length / time at its end")
+    axes.set_xticks(data["rank"].to_numpy())
+    axes.set_title("(j)", loc="right")
+    legend(axes)

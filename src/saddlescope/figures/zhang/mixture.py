@@ -1,0 +1,202 @@
+"""What the figures of pooled tasks share: the in-weight mixture, its optimum and its one head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from saddlescope.attention import MergedAttention
+from saddlescope.attention.base import Weights
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import crossing_times
+from saddlescope.task import Statistics, TaskPool
+
+LOSSES = {"training": "loss", "in_weight": "loss_in_weight", "in_context": "loss_in_context"}
+"""The three losses of a mixture, and their names in a run."""
+
+# A measured curve on which the predicted one lies is wide enough to be seen beside it.
+UNDER_THEORY: dict[str, Any] = {"linewidth": 2.2}
+
+# Between these depths below the zero function's loss a descent is still exponential: above the
+# first the head has found its direction, below the second it does not yet feel its own map.
+_EXPONENTIAL = (1e-7, 1e-3)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best that is linear in the features of all blocks: its coefficients θ, and its loss."""
+
+    coefficients: FloatArray
+    loss: float
+
+
+def mixture(dimension: int, context_length: int, share: float) -> TaskPool:
+    r"""Z's mixture at $\Lambda = I/D$: a share of the prompts has the one task vector w*.
+
+    At share 1 the context labels are random, as in the authors' code, so that only memory helps.
+    """
+    inputs = [1 / dimension] * dimension
+    one = TaskPool.draw(inputs, context_length, count=1, share=share)
+    return TaskPool(
+        inputs, context_length, one.tasks, share, "random" if share == 1 else "consistent"
+    )
+
+
+def optimum(statistics: Statistics) -> Optimum:
+    r"""$\theta = E[\phi\phi^\top]^{-1}E[y\phi]$ (T6), the shortest where several serve.
+
+    D+1 heads or more of merged attention with all blocks can hold any θ (T5).
+    """
+    # Not by eigenvectors: OpenBLAS takes many times as long for them when the cores are busy.
+    found = np.linalg.lstsq(statistics.second_moment, statistics.cross_moment, rcond=1e-10)
+    best = np.asarray(found[0], dtype=np.float64)
+    return Optimum(best, loss_at(statistics, best))
+
+
+def loss_at(statistics: Statistics, coefficients: FloatArray) -> float:
+    """The loss of coefficients θ on any law or data (T6)."""
+    response = statistics.second_moment @ coefficients
+    return float(statistics.label_power + coefficients @ (response - 2 * statistics.cross_moment))
+
+
+def drive_matrix(statistics: Statistics) -> FloatArray:
+    r"""$E[y\phi]$ as the bilinear form of a value row $(\nu, v)$ and a column $(U; u^\top)$ (T5).
+
+    [D+1, D²+D]. Its largest singular value is the rate at which small weights grow.
+    """
+    dimension = statistics.dimension
+    border = dimension**3
+    cubic = statistics.cross_moment[:border].reshape(dimension, -1)
+    square = statistics.cross_moment[border:-dimension].reshape(dimension, dimension)
+    linear = statistics.cross_moment[-dimension:]
+    above = np.concatenate([cubic, square], axis=1)
+    below = np.concatenate([square.reshape(-1), linear])
+    return np.concatenate([above, below[None]])
+
+
+def one_head(statistics: Statistics, weights: Weights) -> Weights:
+    r"""The one head that an ensemble's small weights `[S, H, …]` become: T10 for all blocks.
+
+    Small heads all turn to the leading singular pair (a, b) of the drive and move as one from
+    there on, of squared length $\sum_i \frac14(\langle a, (\nu_i, v_i)\rangle +
+    \langle b, (U_i; u_i)\rangle)^2$. It is the first of H heads; the others are zero and stay so.
+    """
+    left, _, right = np.linalg.svd(drive_matrix(statistics))
+    value, column, dimension = left[:, 0], right[0], statistics.dimension
+    rows = np.concatenate([weights["nu"], weights["v"][:, :, None]], axis=2)
+    flat = weights["U"].reshape(*weights["v"].shape, -1)
+    columns = np.concatenate([flat, weights["u"]], axis=2)
+    length = np.zeros_like(weights["v"])
+    length[:, 0] = np.sqrt(((rows @ value + columns @ column) ** 2 / 4).sum(axis=1))
+    matrix = column[:-dimension].reshape(dimension, dimension)
+    return {
+        "v": length * value[-1],
+        "nu": length[:, :, None] * value[:-1],
+        "U": length[:, :, None, None] * matrix,
+        "u": length[:, :, None] * column[-dimension:],
+    }
+
+
+def mixture_curves(
+    watch: Watch,
+    shares: Sequence[float],
+    dimension: int,
+    context_length: int,
+    heads: int,
+    init_scale: float,
+    seeds: int,
+    until: float,
+    record: Record,
+) -> xr.Dataset:
+    """The three losses of each share, trained and by the one head, over (share, seed, time).
+
+    With them: the optimum's losses, the drive's rate and what the conserved quantities drift.
+    """
+    names = [*LOSSES, *(f"one_head_{name}" for name in LOSSES)]
+    curves: dict[str, list[FloatArray]] = {name: [] for name in names}
+    scalars: dict[str, list[object]] = {
+        name: [] for name in (*(f"best_{name}" for name in LOSSES), "drive_rate", "conserved_drift")
+    }
+    model, method = MergedAttention(heads=heads, blocks="full"), GradientFlow(until=until)
+    for share in watch.each(shares):
+        task = mixture(dimension, context_length, share)
+        statistics = task.block_statistics()
+        run = watch.train(
+            f"share-{share:g}",
+            model,
+            task,
+            init_scale=init_scale,
+            seeds=seeds,
+            method=method,
+            record=record,
+        )
+        alone = watch.train(
+            f"one-head-{share:g}",
+            model,
+            task,
+            weights=one_head(statistics, run.weights(index=0)),
+            method=method,
+            record=record,
+        )
+        best = optimum(statistics)
+        tests = {name: test.block_statistics() for name, test in task.tests().items()}
+        for name, law in {"training": statistics, **tests}.items():
+            curves[name].append(run.dataset[LOSSES[name]].to_numpy())
+            curves[f"one_head_{name}"].append(alone.dataset[LOSSES[name]].to_numpy())
+            scalars[f"best_{name}"].append(loss_at(law, best.coefficients))
+        scalars["drive_rate"].append(np.linalg.norm(drive_matrix(statistics), 2))
+        balance = run.dataset["value_balance"]
+        drift = abs(balance - balance.isel(time=0)).max(("time", "head", "other_head"))
+        scalars["conserved_drift"].append(drift.to_numpy())
+    data = xr.Dataset(
+        {name: (("share", "seed", "time"), np.array(rows)) for name, rows in curves.items()},
+        coords={"share": list(shares), "seed": np.arange(seeds), "time": run.time},
+    )
+    for scalar, values in scalars.items():
+        array = np.array(values, dtype=float)
+        data[scalar] = (("share", "seed")[: array.ndim], array)
+    return data
+
+
+def half_fall_times(data: xr.Dataset, name: str) -> FloatArray:
+    """When each loss `(share, seed, time)` is first half-way from its start to its least value."""
+    time, rows = data["time"].to_numpy(), data[name].to_numpy()
+    found = np.full(rows.shape[:2], np.nan)
+    for place in np.ndindex(found.shape):
+        start, least = rows[place][0], rows[place].min()
+        if least < start * (1 - _EXPONENTIAL[1]):
+            (found[place],) = crossing_times(time, rows[place], np.array([start, least]))
+    return found
+
+
+def first_rates(data: xr.Dataset) -> FloatArray:
+    """At what rate the weights grow while the training loss is still near its start."""
+    depth = float(data["training"].max()) - data["training"].to_numpy()
+    time = data["time"].to_numpy()
+    found = np.full(depth.shape[:2], np.nan)
+    for place in np.ndindex(found.shape):
+        end = int(np.argmax(depth[place] > _EXPONENTIAL[1]))
+        begin = int(np.argmax(depth[place] > _EXPONENTIAL[0]))
+        if end - begin > 1:
+            # The loss falls as the square of the weights.
+            slope = np.polyfit(time[begin:end], np.log(depth[place][begin:end]), 1)[0]
+            found[place] = slope / 2
+    return found
+
+
+def draw_three_losses(axes: Axes, one: xr.Dataset) -> None:
+    """The losses of one share and seed over time, with those of the one head dashed."""
+    texts = {"training": "training", "in_weight": "in-weight test", "in_context": "in-context test"}
+    for place, (name, text) in enumerate(texts.items()):
+        axes.plot(one["time"], one[name], color=colour(place), label=text, **UNDER_THEORY)
+        axes.plot(one["time"], one[f"one_head_{name}"], color="black", **THEORY)
+    axes.plot([], [], color="black", label="one head (T10)", **THEORY)
+    axes.set_ylabel(LOSS_LABEL)

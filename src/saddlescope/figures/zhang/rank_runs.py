@@ -1,0 +1,190 @@
+"""Staircases of separate attention of several ranks: what Figures 4 and 9 share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
+
+from saddlescope.attention import SeparateAttention
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import crossing_times
+from saddlescope.task import InContextRegression
+from saddlescope.theory import plateau_losses
+
+CONSPICUOUS = 0.15
+"""A plateau is conspicuous if it lasts longer than this share of the time that has then passed.
+
+It was chosen on these runs, in the gap that they show: of some 890 plateaus at other m than the
+multiples of R the longest lasted .14, half of those at multiples over .3.
+"""
+
+# A seed rests once its loss is this close to the least one, as a share of the whole descent.
+_CONVERGED = 1e-4
+# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+_FIRST_RECORD = 1 / 300
+# Where the drawn clock begins, and the losses that are marked.
+_FIRST_SHOWN = 1e3
+_TICKS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+# What is known of a plateau's loss: the rest that `_CONVERGED` leaves of the last step is .003.
+_LEVEL_TOLERANCE = 0.01
+
+
+def rank_runs(
+    watch: Watch,
+    task: InContextRegression,
+    ranks: Sequence[int],
+    *,
+    heads: int,
+    init_scale: float,
+    seeds: int,
+    until: float,
+    points: int,
+) -> xr.Dataset:
+    """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
+
+    `plateau_share[rank, seed, plateau]` is how long each plateau lasts, between the midway
+    crossings before and after it, as a share of the time at its end. One that outlasts the run
+    counts up to the run's end if it is conspicuous by then; if not, nothing is known of it.
+    """
+    levels = plateau_losses(task)
+    grid = np.geomspace(_FIRST_RECORD * until, until, points)
+    time = np.concatenate([[0.0], grid])
+    losses, drops, plateaus = [], [], []
+    for rank in watch.each(ranks):
+        run = watch.train(
+            f"rank-{rank}",
+            SeparateAttention(heads=heads, rank=rank),
+            task,
+            init_scale=init_scale,
+            seeds=seeds,
+            method=GradientFlow(until=until, converged=_CONVERGED),
+            record=Record(at=grid, weights=False),
+        )
+        # A run whose seeds all rest ends early.
+        loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
+        losses.append(loss)
+        drops.append([crossing_times(time, row, levels) for row in loss])
+        plateaus.append([_plateaus(time, row, at) for row, at in zip(loss, drops[-1], strict=True)])
+    data = xr.Dataset(
+        {
+            "loss": (("rank", "seed", "time"), np.array(losses)),
+            "level_loss": ("level", levels),
+            "plateau_loss": (("rank", "seed", "level"), np.array(plateaus)),
+            "drop_time": (("rank", "seed", "drop"), np.array(drops)),
+        },
+        coords={
+            "rank": list(ranks),
+            "seed": list(range(seeds)),
+            "time": time,
+            "level": np.arange(len(levels)),
+            "drop": np.arange(1, len(levels)),
+            "plateau": np.arange(len(levels) - 1),
+        },
+    )
+    data["plateau_share"] = (("rank", "seed", "plateau"), _shares(np.array(drops), until))
+    return data
+
+
+def is_multiple(data: xr.Dataset, dimension: str) -> Any:
+    """Whether each plateau or level is at a multiple of the rank, over (rank, dimension)."""
+    return data[dimension].to_numpy()[None, :] % data["rank"].to_numpy()[:, None] == 0
+
+
+def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """Where the plateaus are, how long they last and how deep they lie (Z section 5, E.4; T7)."""
+    share = data["plateau_share"].to_numpy()
+    multiple = is_multiple(data, "plateau")
+    long, short = share > CONSPICUOUS, share <= CONSPICUOUS
+    # Late in a run the lengths that are known are mostly of short plateaus, since the long ones
+    # have not ended: what is unknown must not be left out of the count.
+    most_long, most_short = (kind.sum(axis=1) > share.shape[1] / 2 for kind in (long, short))
+    settled = most_long | most_short
+    at_multiples = (long | short) & multiple[:, None]
+    between = np.nanmax(np.where(multiple[:, None], -np.inf, share), axis=(1, 2))
+    return (
+        equal(
+            f"the plateaus that last over {CONSPICUOUS:.0%} of the time so far in most seeds are "
+            "those at multiples of R: every m that most seeds settle, rank after rank (Z section "
+            "5)",
+            most_long[settled],
+            multiple[settled],
+        ),
+        at_least(
+            "how many of the plateaus at multiples of R do so, over all runs of each rank: most",
+            (long & at_multiples).sum(axis=(1, 2)) / at_multiples.sum(axis=(1, 2)),
+            0.5,
+        ),
+        at_most(
+            "the longest plateau at any other m, in any run, as a share of the time so far, "
+            "for each rank above one",
+            between[data["rank"].to_numpy() > 1],
+            CONSPICUOUS,
+        ),
+        at_most(
+            "plateaus at multiples of R lie at the losses of the fixed points (T7): error as a "
+            "share of the step, worst of each rank",
+            _level_errors(data),
+            _LEVEL_TOLERANCE,
+        ),
+    )
+
+
+def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
+    """The losses of one rank, all seeds, above the levels; those at multiples of R are dark."""
+    rank = int(data["rank"])
+    for level, loss in enumerate(data["level_loss"].to_numpy()):
+        if level % rank == 0:
+            axes.axhline(loss, color=THEORY_COLOUR, zorder=0, **THEORY)
+            place = axes.get_yaxis_transform()
+            axes.text(1.01, loss, f"{level}", transform=place, fontsize=7.5, va="center")
+        else:
+            axes.axhline(loss, color="#AAAAAA", linestyle=":", linewidth=0.7, zorder=0)
+    for seed in range(data.sizes["seed"]):
+        axes.plot(data["time"], data["loss"][seed], color=colour(seed), label=f"seed {seed}")
+    first, last = _FIRST_SHOWN, float(data["time"][-1])
+    axes.set(xscale="log", xlim=(first, last), xlabel=TIME_LABEL)
+    axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06), yticks=_TICKS)
+    axes.set_yticklabels([f"{tick:g}" for tick in _TICKS])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_title(f"({letter})  $R={rank}$", loc="left")
+
+
+def _plateaus(time: FloatArray, loss: FloatArray, drops: Sequence[float]) -> list[float]:
+    """The loss where it changes least between one drop and the next, NaN where none was reached."""
+    slope = np.abs(np.gradient(loss, time))
+    found = []
+    for begin, end in zip([0.0, *drops], [*drops, np.nan], strict=True):
+        inside = (time >= begin) & ~(time > end)
+        least = int(np.where(inside, slope, np.inf).argmin())
+        found.append(float(loss[least]) if inside.any() else np.nan)
+    return found
+
+
+def _shares(drops: FloatArray, until: float) -> FloatArray:
+    """How long each plateau lasts, as a share of the time at its end."""
+    begins = np.concatenate([np.zeros((*drops.shape[:2], 1)), drops[..., :-1]], axis=-1)
+    finished = np.isfinite(drops)
+    shares: FloatArray = 1 - begins / np.where(finished, drops, until)
+    shares[~finished & (shares < CONSPICUOUS)] = np.nan
+    return shares
+
+
+def _level_errors(data: xr.Dataset) -> FloatArray:
+    """The largest distance of a plateau at a multiple of R, or of the end, from its level."""
+    levels = data["level_loss"].to_numpy()
+    steps = np.abs(np.diff(levels, prepend=levels[1]))
+    errors = np.abs(data["plateau_loss"].to_numpy() - levels) / steps
+    judged = is_multiple(data, "level")
+    judged[:, -1] = True
+    worst: FloatArray = np.nanmax(np.where(judged[:, None], errors, np.nan), axis=(1, 2))
+    return worst

@@ -1,0 +1,249 @@
+"""Figure 5 of the published Zhang et al.: Figures 1 and 3 with softmax attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from saddlescope.attention import MergedAttention, SeparateAttention
+from saddlescope.attention.base import AbstractLinearAttention
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientDescent
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.panels import (
+    LOSS_LABEL,
+    THEORY,
+    TIME_LABEL,
+    colour,
+    legend,
+    levels,
+    sheet,
+)
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.measure import stages
+from saddlescope.task import InContextRegression, Prompts
+from saddlescope.theory import modes
+from saddlescope.trajectory import Trajectory
+
+_MODELS = ("merged", "separate")
+
+
+@dataclass(frozen=True)
+class Softmax(AbstractFigure):
+    """One drop of merged and several of separate softmax attention, counted on the loss itself."""
+
+    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    merged_heads: int = 8
+    separate_heads: int = 5
+    merged_scale: float = 0.01
+    separate_scale: float = 0.05
+    seeds: int = 4
+    prompts: int = 800
+    learning_rate: float = 0.4
+    merged_steps: int = 800
+    separate_steps: int = 8000
+    points: int = 1000
+
+    id = "softmax"
+    title = "Softmax attention: one drop merged, several separate"
+    source = "Zhang et al., Figure 5 (ICML 2025): Figures 1 and 3 with softmax"
+    text = (
+        "Softmax attention trained by gradient descent on prompts (solid) beside linear attention "
+        "from the same weights on the same prompts (dotted). (a) Merged: one drop. (b) Separate: "
+        "a staircase, whose plateaus lie a little above those of linear attention (dashed). (c) "
+        "What the heads of one seed have learned along each eigenvector, by the softmax's first "
+        "order in its scores, W = Σ v_i U_i: one eigenvector a drop, the strongest first. No "
+        "theory gives these times: the first drop comes about when linear attention's does, later "
+        "ones sooner. Each prompt is there twice, with query and target reversed the second time: "
+        "in a plain sample the mean label, which softmax returns while its weights are small, "
+        "correlates with the target by chance, and that drives all values at once, long before "
+        "the first drop is due. The blocks that are zero in expectation are left out, as in "
+        "Figures 1 and 3; trained on a sample they fit its noise and blur the later plateaus."
+    )
+    seconds = 75.0
+
+    @classmethod
+    def quick(cls) -> Softmax:
+        return cls(seeds=1, prompts=400, merged_steps=400, separate_steps=3500, points=700)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        task = InContextRegression(self.spectrum, self.context_length)
+        prompts = _mirrored(task.sample(self.prompts // 2, seed=1))
+        found = modes(task)
+        parts = []
+        for name in watch.each(_MODELS):
+            softmax, linear = (
+                self._run(watch, name, activation, prompts)
+                for activation in watch.each(("softmax", "linear"))
+            )
+            shares = _first_order(softmax, found.basis) / found.amplitude
+            parts.append(_numbers(name, softmax, linear, shares))
+        return xr.merge(parts)
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        seeds, dimension = data.sizes["seed"], len(self.spectrum)
+        distances = _distance(data, "separate")
+        return (
+            equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)),
+            at_least("separate: the loss drops several times", data["separate_drops"], 3),
+            at_most(
+                "merged: it falls to where linear attention does, share of the fall between them",
+                _distance(data, "merged")[:, 1],
+                0.05,
+            ),
+            at_most(
+                "separate: its plateaus lie where linear attention has them, in the same way",
+                distances[np.isfinite(distances)],
+                0.1,
+            ),
+            equal(
+                "separate: eigenvectors are learned in falling order of eigenvalue",
+                _learning_order(data["separate_learned"].to_numpy()),
+                np.tile(np.arange(1, dimension + 1), (seeds, 1)),
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet(1, 3, width=3.3, height=2.8)
+        for place, name in enumerate(_MODELS):
+            _draw_loss(axes[0, place], data, name)
+        _draw_learned(axes[0, 2], data)
+        first = float(np.nanmin(data["separate_first_drop"])) / 4
+        for panel in axes[0, 1:]:
+            panel.set_xlim(first, float(data["separate_time"][-1]))
+        axes[0, 0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
+        for panel, letter in zip(axes[0], "abc", strict=True):
+            panel.set(xscale="log", xlabel=TIME_LABEL)
+            panel.xaxis.set_minor_formatter(NullFormatter())
+            panel.set_title(f"({letter})", loc="right")
+        return drawing
+
+    def _run(self, watch: Watch, name: str, activation: str, prompts: Prompts) -> Trajectory:
+        is_merged = name == "merged"
+        model: AbstractLinearAttention = (
+            MergedAttention(self.merged_heads, activation=activation)
+            if is_merged
+            else SeparateAttention(self.separate_heads, rank=1, activation=activation)
+        )
+        steps = self.merged_steps if is_merged else self.separate_steps
+        return watch.train(
+            f"{name}-{activation}",
+            model,
+            prompts,
+            init_scale=self.merged_scale if is_merged else self.separate_scale,
+            seeds=self.seeds,
+            method=GradientDescent(self.learning_rate, steps),
+            record=self.points,
+        )
+
+
+def _mirrored(prompts: Prompts) -> Prompts:
+    """Every prompt twice, the second time with its query and target reversed."""
+    x, y = (np.concatenate([array, array]) for array in (prompts.x, prompts.y))
+    for array in (x, y):
+        array[prompts.count :, -1] *= -1
+    return Prompts(x, y)
+
+
+def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
+    r"""$e_d^\top\sum_i v_i U_i\,e_d$ of every seed and time, [S, T, D]."""
+    weights = run.dataset
+    if "U" in weights:
+        matrices = weights["U"].to_numpy()
+    else:
+        keys, queries = weights["k"].to_numpy(), weights["q"].to_numpy()
+        matrices = np.einsum("sthra,sthrb->sthab", keys, queries)
+    maps = np.einsum("sth,sthab->stab", weights["v"].to_numpy(), matrices)
+    along: FloatArray = np.einsum("ad,stab,bd->std", basis, maps, basis)
+    return along
+
+
+def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
+    """Losses, their plateaus and what was learned, of one parametrisation."""
+    found, reference = (_plateaus(run, shares.shape[-1]) for run in (softmax, linear))
+    # The linear seed that came furthest shows the most levels.
+    furthest = int(np.isfinite(reference).sum(axis=1).argmax())
+    time, time_axis = softmax.time, f"{name}_time"
+    first = [stages(row, time).drops[0].time for row in softmax.loss]
+    return xr.Dataset(
+        {
+            f"{name}_loss": (("seed", time_axis), softmax.loss),
+            f"{name}_linear_loss": (("seed", time_axis), linear.loss),
+            f"{name}_learned": (("seed", time_axis, "direction"), shares),
+            f"{name}_level": (("seed", "level"), found),
+            f"{name}_linear_level": ("level", reference[furthest]),
+            f"{name}_drops": ("seed", np.isfinite(found).sum(axis=1) - 1.0),
+            f"{name}_first_drop": ("seed", np.array(first)),
+        },
+        coords={time_axis: time},
+    )
+
+
+def _plateaus(run: Trajectory, count: int) -> FloatArray:
+    """The levels of each seed's plateaus, NaN beyond the last, [S, count + 1] or more."""
+    rows = [[plateau.level for plateau in found.plateaus] for found in run.stages()]
+    table = np.full((len(rows), max(count + 1, *map(len, rows))), np.nan)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = row
+    return table
+
+
+def _distance(data: xr.Dataset, name: str) -> FloatArray:
+    """How far the plateaus are from linear attention's on the same prompts, in whole falls."""
+    known = data[f"{name}_linear_level"].to_numpy()
+    fall = np.nanmax(known) - np.nanmin(known)
+    distance: FloatArray = np.abs(data[f"{name}_level"].to_numpy() - known) / fall
+    return distance
+
+
+def _learning_order(shares: FloatArray) -> FloatArray:
+    """The directions in the order in which half of their last share is learned, from 1, [S, D]."""
+    passed = shares >= shares[:, -1:] / 2
+    order: FloatArray = passed.argmax(axis=1).argsort(axis=1, kind="stable") + 1.0
+    return order
+
+
+def _draw_loss(axes: Any, data: xr.Dataset, name: str) -> None:
+    time = data[f"{name}_time"]
+    known = data[f"{name}_linear_level"].to_numpy()
+    levels(axes, known[np.isfinite(known)], "plateaus of linear attention")
+    for place in range(data.sizes["seed"]):
+        axes.plot(
+            time,
+            data[f"{name}_linear_loss"][place],
+            color=colour(place),
+            linestyle=":",
+            linewidth=1.0,
+            label=None if place else "linear, same start",
+        )
+        axes.plot(
+            time,
+            data[f"{name}_loss"][place],
+            color=colour(place),
+            linewidth=1.8,
+            label=None if place else "softmax",
+        )
+    axes.set(ylabel=f"{name}: {LOSS_LABEL}", ylim=(0, None))
+    legend(axes, 2)
+
+
+def _draw_learned(axes: Any, data: xr.Dataset) -> None:
+    """The share of each eigenvector in the seed that is first to learn one."""
+    place = int(np.argmin(data["separate_first_drop"].to_numpy()))
+    for direction in range(data.sizes["direction"]):
+        axes.plot(
+            data["separate_time"],
+            data["separate_learned"][place, :, direction],
+            color=colour(direction),
+            label=f"$e_{direction + 1}$",
+        )
+    axes.axhline(1, color="black", label="linear optimum", zorder=0, **THEORY)
+    axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
+    legend(axes, 3)

@@ -1,0 +1,1 @@
+"""How anything long is carried out: progress, interruption, memory."""

@@ -1,0 +1,1 @@
+"""What happens over time: merged attention, one head, alignment."""

@@ -1,0 +1,198 @@
+"""The one abrupt drop of merged attention: closed form, reduced flow and plateau (T9–T11)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.integrate import solve_ivp
+
+from saddlescope.attention import AbstractAttention
+from saddlescope.checks import FloatArray, real_array
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.theory.courses._alignment import initial_growth
+from saddlescope.theory.landscape._modes import Modes, modes
+
+# The part of the start that does not grow may have this share of the amplitude at convergence.
+# The largest error of the loss, as a share of the drop, is then about a tenth (measured at D = 4).
+_SMALL_START = 0.05
+# Midway down a drop of depth 2x − x², x = σ/ξ.
+_HALF_WAY = 1 - np.sqrt(0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class TimeCourse:
+    """How merged attention learns, in flow time."""
+
+    time: Float[np.ndarray, " T"]
+    loss: Float[np.ndarray, " T"]
+    amplitude: Float[np.ndarray, " T"]
+    """s(t), the Frobenius norm of the effective map."""
+    diagonal: Float[np.ndarray, "T D"]
+    """The effective map's diagonal in the common eigenbasis; the rest of it is zero."""
+    drop_time: float | None
+    """When the loss is midway between its two levels; None if it starts below."""
+    loss_before: float
+    loss_after: float
+    equation: str
+    """`T9`, the closed form of a white task, or `T10`, the reduced flow."""
+
+
+@dataclass(frozen=True)
+class PlateauDuration:
+    """How long merged attention stays at zero, in flow time (T11)."""
+
+    leading: float
+    r"""$\ln(1/w)/\|\Lambda^2\|_F$, the leading logarithm alone (Z eq. 51)."""
+    aligned: float
+    r"""$\ln(1/s(0))/(2\|\Lambda^2\|_F)$, whose error is a constant in time."""
+
+
+def time_course(
+    task: object,
+    init_scale: float | None = None,
+    *,
+    weights: Mapping[str, Any] | None = None,
+    model: AbstractAttention | None = None,
+    times: object = None,
+) -> TimeCourse:
+    r"""The whole course of merged attention from a small start (T9, T10).
+
+    White tasks: $\sigma(t) = \xi\,/\,[1 + (\xi/\sigma_0 - 1)e^{-2\sqrt D c t}]$ on the diagonal,
+    the closed form T9 (Z eq. 15, 48), exact from its own start. Others: the rank-one flow
+    $\dot s = 2 s\,m\cdot g$, $\dot m = g - (m\cdot g)m$ with $g_d = c_d - b_d\kappa_d s m_d$ from
+    $m(0) \propto c$ (T10), D+1 scalars.
+
+    Give either `init_scale`, the papers' w, for $s(0) = w^2(1 + 1/D^2)/4$, its mean; or `weights`
+    `v[H]`, `U[H, D, D]` of one seed for their own s(0). `times[T]` is chosen if it is not given.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> course = time_course(InContextRegression([.4, .3, .2, .1], context_length=31), 1e-3)
+    >>> course.equation, round(course.drop_time, 1), float(course.loss[-1].round(5))
+    ('T10', 42.9, 0.136)
+    """
+    found = modes(task)
+    start = initial_growth(task, init_scale, weights, model)
+    converged = float(np.linalg.norm(found.amplitude))
+    if not found.order.size or start.amplitude == 0:
+        raise TheoryDoesNotApply(
+            "the start has no part along the drive, so that nothing grows at first order (T10); "
+            "fixed_points still hold"
+        )
+    if start.rest > _SMALL_START * converged:
+        raise TheoryDoesNotApply(
+            f"the start is large: T10 needs the part of it that does not grow, {start.rest:.2g}, "
+            f"well below the amplitude at convergence, {converged:.2g}; take a smaller scale; "
+            "fixed_points and conserved_quantities still hold"
+        )
+    grid = None if times is None else real_array("times", times, (None,))
+    if grid is not None and ((grid < 0).any() or (np.diff(grid) < 0).any() or not grid.size):
+        raise InvalidInput("times", times, "must be rising and not negative")
+    active = found.order
+    drive, saturation = found.drive[active], found.saturation[active]
+    is_white = all(np.ptp(values) <= 1e-9 * values.max() for values in (drive, saturation))
+    solve = _closed_form if is_white else _reduced_flow
+    return solve(found, start.amplitude, grid)
+
+
+def plateau_duration(
+    task: object,
+    init_scale: float | None = None,
+    *,
+    weights: Mapping[str, Any] | None = None,
+    model: AbstractAttention | None = None,
+) -> PlateauDuration:
+    """How long merged attention waits before its drop, in both forms of T11 (Z eq. 51).
+
+    >>> from saddlescope.task import InContextRegression
+    >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
+    >>> round(plateau_duration(task, 1e-3).aligned, 1)
+    40.2
+    """
+    found = modes(task)
+    start = initial_growth(task, init_scale, weights, model)
+    rate = float(np.linalg.norm(found.drive))
+    if not start.amplitude or not start.scale or not rate:
+        raise TheoryDoesNotApply("the start has no part along the drive: the plateau has no end")
+    leading, aligned = math.log(1 / start.scale), math.log(1 / start.amplitude) / 2
+    return PlateauDuration(leading / rate, aligned / rate)
+
+
+def _course(
+    found: Modes, time: FloatArray, diagonal: FloatArray, drop_time: float | None, equation: str
+) -> TimeCourse:
+    learned = np.zeros((len(time), found.dimension))
+    learned[:, found.order] = diagonal
+    fall = (2 * found.drive * learned - found.saturation * learned**2).sum(1)
+    return TimeCourse(
+        time=time,
+        loss=found.label_power - fall,
+        amplitude=np.linalg.norm(learned, axis=1),
+        diagonal=learned,
+        drop_time=drop_time,
+        loss_before=found.label_power,
+        loss_after=float(found.levels[-1]),
+        equation=equation,
+    )
+
+
+def _closed_form(found: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
+    """T9."""
+    size, best = len(found.order), float(found.amplitude[found.order[0]])
+    rate = 2 * np.sqrt(size) * float(found.drive[found.order[0]])
+    odds = best * np.sqrt(size) / amplitude - 1
+    half_way = odds * _HALF_WAY / (1 - _HALF_WAY)
+    drop_time = float(np.log(half_way) / rate) if half_way >= 1 else None
+    time = _default_times(drop_time, 36 / rate) if grid is None else grid
+    diagonal = best / (1 + odds * np.exp(-rate * time))
+    return _course(found, time, np.repeat(diagonal[:, None], size, axis=1), drop_time, "T9")
+
+
+def _reduced_flow(found: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
+    """T10, for ln s and m."""
+    drive, saturation = found.drive[found.order], found.saturation[found.order]
+    middle = (found.levels[0] - found.levels[-1]) / 2
+
+    def velocity(_: float, state: FloatArray) -> FloatArray:
+        size, direction = np.exp(state[0]), state[1:]
+        force = drive - saturation * (size * direction)
+        along = direction @ force
+        return np.concatenate([[2 * along], force - along * direction])
+
+    def to_go(_: float, state: FloatArray) -> float:
+        learned = np.exp(state[0]) * state[1:]
+        return float(middle - (2 * drive * learned - saturation * learned**2).sum())
+
+    to_go.terminal = True  # type: ignore[attr-defined]
+
+    begin = np.concatenate([[np.log(amplitude)], drive / np.linalg.norm(drive)])
+    drop_time = None
+    if to_go(0.0, begin) > 0:
+        longest = 1e3 * (1 + abs(np.log(amplitude))) / float(np.linalg.norm(drive))
+        risen = _solve(velocity, longest, begin, events=to_go)
+        drop_time = float(risen.t_events[0][0])
+    slowest = float(np.linalg.norm(found.amplitude) * saturation.min())
+    time = _default_times(drop_time, 20 / slowest) if grid is None else grid
+    states = _solve(velocity, max(float(time[-1]), 1e-9), begin, t_eval=time).y
+    return _course(found, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
+
+
+def _solve(velocity: Any, until: float, begin: FloatArray, **options: Any) -> Any:
+    accuracy = {"method": "LSODA", "rtol": 1e-10, "atol": 1e-12}
+    return solve_ivp(velocity, (0.0, until), begin, **accuracy, **options)
+
+
+def _default_times(drop_time: float | None, tail: float) -> FloatArray:
+    """Even times through the drop, then ever sparser ones until all has converged."""
+    if drop_time is None:
+        return np.linspace(0.0, tail, 401)
+    return np.concatenate(
+        [
+            np.linspace(0.0, 2 * drop_time, 300, endpoint=False),
+            np.geomspace(2 * drop_time, 2 * drop_time + tail, 101),
+        ]
+    )

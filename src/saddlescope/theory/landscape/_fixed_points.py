@@ -1,0 +1,209 @@
+"""Where training can rest: the fixed points of both parametrisations and the plateaus of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from saddlescope.attention import AbstractAttention, Weights
+from saddlescope.checks import FloatArray
+from saddlescope.errors import InvalidInput
+from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.parametrisation import (
+    is_merged,
+    linear_model,
+    population_law,
+)
+
+_MOST_MODES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    r"""A fixed point in function space, $W_S = \sum_{d\in S}\xi_d e_d e_d^\top$ (Z eq. 21–23)."""
+
+    subset: tuple[int, ...]
+    """The eigenvectors that are learned, counted from 0 in falling order of eigenvalue."""
+    loss: float
+    """L(S) (T7, T17)."""
+    index: int
+    """The number of directions in which the loss falls at second order, at the minimal-norm
+    weights (T16)."""
+    is_continuum: bool
+    """Whether modes of equal drop are learned in part only: then any part of that size is as good,
+    and `subset` names one of them."""
+    modes: Modes = field(repr=False)
+
+    @property
+    def directions(self) -> Float[np.ndarray, "m D"]:
+        """The learned eigenvectors as rows."""
+        return self.modes.basis.T[list(self.subset)]
+
+    @property
+    def amplitudes(self) -> Float[np.ndarray, " m"]:
+        r"""$\xi_d$ of each learned eigenvector."""
+        return self.modes.amplitude[list(self.subset)]
+
+    @property
+    def effective_map(self) -> Float[np.ndarray, "D D"]:
+        """$W_S$, in the task's own coordinates."""
+        learned: FloatArray = (self.directions.T * self.amplitudes) @ self.directions
+        return learned
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoints:
+    """All fixed points, by size and then by subset: a sequence, with `at(subset)` beside it."""
+
+    points: tuple[FixedPoint, ...] = field(repr=False)
+    modes: Modes = field(repr=False)
+
+    @property
+    def losses(self) -> Float[np.ndarray, " S"]:
+        """The loss of each one."""
+        return np.array([point.loss for point in self.points])
+
+    @property
+    def indices(self) -> Int[np.ndarray, " S"]:
+        """The index of each one."""
+        return np.array([point.index for point in self.points])
+
+    def at(self, subset: Iterable[int]) -> FixedPoint:
+        """The fixed point that has learned `subset`, or as much of each group of equal drops."""
+        wanted = _representative(self.modes, self.modes.subset(subset))
+        for point in self.points:
+            if point.subset == wanted:
+                return point
+        raise InvalidInput("subset", tuple(wanted), "is no fixed point of this model")
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[FixedPoint]:
+        return iter(self.points)
+
+    def __getitem__(self, position: int) -> FixedPoint:
+        return self.points[position]
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """The least loss of all linear attention, and the effective map that has it."""
+
+    effective_map: Float[np.ndarray, "D D"]
+    loss: float
+
+
+def plateau_losses(task: object) -> Float[np.ndarray, " levels"]:
+    r"""The losses of the plateaus $M_0, M_1, \dots, M_D$ that training visits in turn.
+
+    $L(M_m) = \mathrm{tr}(\Sigma_w\Lambda_q) - \sum_{d\le m}\Delta_d$ with
+    $\Delta_d = \lambda_d (1 + (1 + \mathrm{tr}\Lambda/\lambda_d)/N)^{-1}$ in the papers' case
+    (T7, T17; Z eq. 24, 59). D+1 levels, where D counts the eigenvectors that have a drive; equal
+    eigenvalues give equal steps. It claims the in-order path, so it raises `TheoryDoesNotApply`
+    where the orders of T17 disagree.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> plateau_losses(InContextRegression([.4, .3, .2, .1], context_length=31)).round(5).tolist()
+    [1.0, 0.64058, 0.37737, 0.2098, 0.136]
+    """
+    found = modes(task)
+    found.require_order("the sequence of plateaus")
+    return found.levels
+
+
+def fixed_points(task: object, model: AbstractAttention | None = None) -> FixedPoints:
+    r"""All fixed points in function space (THEORY section 3; Z eq. 14, 16, 21–23, 81–84).
+
+    Separate attention has one for each subset of the eigenvectors that its heads can carry, $2^D$
+    without a model (rank one, heads enough); merged attention has the zero function $M_0$ and the
+    minimum $M_*$ alone. Modes of equal drop are counted, not named: how many of them are learned.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> points = fixed_points(InContextRegression([.4, .3, .2, .1], context_length=31))
+    >>> len(points), points.at([1, 3]).index, round(points.at([0]).loss, 5)
+    (16, 3, 0.64058)
+    """
+    found = modes(task)
+    every = tuple(int(mode) for mode in np.flatnonzero(found.active))
+    if model is not None and is_merged(model):
+        zero = FixedPoint((), found.label_power, model.heads if every else 0, False, found)
+        least = FixedPoint(every, float(found.levels[-1]), 0, False, found)
+        return FixedPoints((zero, least) if every else (zero,), found)
+    if len(every) > _MOST_MODES:
+        raise InvalidInput(
+            "dimension", len(every), f"the 2^D fixed points are listed up to D = {_MOST_MODES}"
+        )
+    capacity = len(every) if model is None else linear_model(model).capacity(found.dimension)
+    subsets = _subsets(found, capacity)
+    membership = np.zeros((len(subsets), found.dimension), dtype=bool)
+    for row, subset in enumerate(subsets):
+        membership[row, list(subset)] = True
+    losses = found.label_power - membership @ found.drop
+    indices = found.saddle_index(membership, 1 if model is None else linear_model(model).pairs)
+    points = tuple(
+        FixedPoint(subset, float(loss), int(index), _is_partial(found, subset), found)
+        for subset, loss, index in zip(subsets, losses, indices, strict=True)
+    )
+    return FixedPoints(points, found)
+
+
+def minimum(task: object) -> Minimum:
+    r"""$W_* = B^{-1}\Lambda\Sigma_w$ and its loss, for any covariances (T3; Z eq. 16).
+
+    In the papers' case $W_* = (\Lambda + (\Lambda + \mathrm{tr}(\Lambda) I)/N)^{-1}$. Directions
+    that no input or no query takes get no weight.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> round(minimum(InContextRegression([.4, .3, .2, .1], context_length=31)).loss, 5)
+    0.136
+    """
+    moments = population_law(task).moments()
+    summary, query = (
+        np.linalg.pinv(matrix, hermitian=True) for matrix in (moments.summary, moments.query)
+    )
+    best = summary @ moments.drive @ query
+    return Minimum(best, float(moments.label_power - (best * moments.drive).sum()))
+
+
+def minimal_norm_weights(
+    task: object, model: AbstractAttention, point: FixedPoint | Iterable[int]
+) -> Weights:
+    r"""The shortest weights of `model` at a fixed point, or at the one that learned a subset (T8).
+
+    Rank one: head d has $k = q = v e_d$, $v = \xi_d^{1/3}$ (Z eq. 25). At rank R a head that
+    carries several directions has $v^3 = \sum_r\xi_r$ and $\|k_r\|^2 = \|q_r\|^2 = \xi_r/v$.
+
+    >>> from saddlescope.attention import SeparateAttention
+    >>> from saddlescope.task import InContextRegression
+    >>> task = InContextRegression([.4, .3], context_length=31)
+    >>> minimal_norm_weights(task, SeparateAttention(heads=2), [0])["v"].round(4).tolist()
+    [1.3193, 0.0]
+    """
+    found = modes(task)
+    subset = found.subset(point.subset if isinstance(point, FixedPoint) else point)
+    if is_merged(model) and 0 < len(subset) < len(found.order):
+        raise InvalidInput("subset", subset, "merged attention rests at none or all of its modes")
+    directions, amplitudes = found.basis[:, list(subset)], found.amplitude[list(subset)]
+    learned = (directions * amplitudes) @ directions.T
+    return linear_model(model).realise(learned / model.gain(population_law(task).fixed_length))
+
+
+def _subsets(found: Modes, capacity: int) -> list[tuple[int, ...]]:
+    """One subset for each way to learn some of every group of equal drops, by size."""
+    choices = [[group[:count] for count in range(len(group) + 1)] for group in found.equal_drops]
+    every = (tuple(sorted(sum(parts, ()))) for parts in product(*choices))
+    return sorted((s for s in every if len(s) <= capacity), key=lambda s: (len(s), s))
+
+
+def _representative(found: Modes, subset: tuple[int, ...]) -> tuple[int, ...]:
+    parts = [group[: len(set(group) & set(subset))] for group in found.equal_drops]
+    return tuple(sorted(sum(parts, ())))
+
+
+def _is_partial(found: Modes, subset: tuple[int, ...]) -> bool:
+    return any(0 < len(set(group) & set(subset)) < len(group) for group in found.equal_drops)

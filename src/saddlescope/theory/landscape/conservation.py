@@ -1,0 +1,76 @@
+"""What gradient flow keeps and how fast gradient descent loses it (T14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from saddlescope.attention import AbstractAttention, Weights
+from saddlescope.checks import FloatArray, number, real_array
+from saddlescope.errors import InvalidInput
+from saddlescope.theory.parametrisation import linear_model, one_seed, population_law
+
+
+@dataclass(frozen=True, eq=False)
+class DescentDrift:
+    """How the conserved quantities change under gradient descent, by name."""
+
+    per_step: dict[str, FloatArray]
+    """The change in the next step."""
+    per_time: dict[str, FloatArray]
+    """The same over the flow time that a step takes."""
+
+
+def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -> Weights:
+    r"""The quantities that gradient flow keeps, on any data (T14; Z eq. 17, 79, 85).
+
+    Merged: $v v^\top - (\langle U_i, U_j\rangle)_{ij}$. Separate: $\|k_{i,r}\|^2 - \|q_{i,r}\|^2$
+    and $\sum_r\|k_{i,r}\|^2 - v_i^2$. `weights` are those of one seed.
+
+    >>> import numpy as np
+    >>> from saddlescope.attention import SeparateAttention
+    >>> start = {"v": np.array([2.]), "k": np.array([[[3., 0.]]]), "q": np.array([[[0., 1.]]])}
+    >>> found = conserved_quantities(SeparateAttention(heads=1), start)
+    >>> found["key_query_balance"].tolist(), found["key_value_balance"].tolist()
+    ([[8.0]], [5.0])
+    """
+    axes = model.axes
+    if not isinstance(weights, Mapping) or set(weights) != set(axes):
+        got = sorted(weights) if isinstance(weights, Mapping) else weights
+        raise InvalidInput("weights", got, f"must name {', '.join(axes)}")
+    arrays = {}
+    for name, own in axes.items():
+        shape = tuple(model.heads if axis == "head" else None for axis in own)
+        arrays[name] = real_array(f"weights[{name!r}]", weights[name], shape)
+    return model.conserved(arrays)
+
+
+def descent_drift(
+    task: object, model: AbstractAttention, weights: Mapping[str, Any], learning_rate: float
+) -> DescentDrift:
+    r"""How a step of gradient descent on the population changes the conserved quantities (T14).
+
+    They are quadratic in the weights and flow keeps them, so that a step $2\eta\dot w$ changes
+    each by $Q(w + 2\eta\dot w) - Q(w) = (2\eta)^2 Q(\dot w)$ exactly, with
+    $\dot w = -\frac12\partial L/\partial w$ of T3; in time, $\dot Q = 2\eta\,Q(\dot w)$.
+
+    >>> from saddlescope.attention import PaperStart, SeparateAttention
+    >>> from saddlescope.task import InContextRegression
+    >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
+    >>> drift = descent_drift(task, model, PaperStart(.1).weights(model, task, seed=0), .02)
+    >>> sorted(drift.per_step)
+    ['key_query_balance', 'key_value_balance']
+    """
+    law = population_law(task)
+    rate = number("learning_rate", learning_rate, above=0.0)
+    checked = one_seed(model, weights, law.dimension)
+    gain = model.gain(law.fixed_length)
+    moments = law.moments()
+    linear = linear_model(model)
+    effective_map = linear.effective_map(checked, gain)
+    force = moments.drive - moments.summary @ effective_map @ moments.query
+    speed = linear.conserved(linear.pull_back(checked, gain * force))
+    step_time = 2 * rate * model.time_unit(gain)
+    per_step = {name: 4 * rate**2 * value for name, value in speed.items()}
+    return DescentDrift(per_step, {name: value / step_time for name, value in per_step.items()})

@@ -1,0 +1,134 @@
+"""The ways out of a strict saddle (T16, T17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddlescope.attention import AbstractAttention, Weights
+from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.theory.landscape._fixed_points import minimal_norm_weights
+from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.parametrisation import (
+    is_merged,
+    linear_model,
+    normalised_weights,
+    population_law,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class EscapeDirection:
+    """A direction in weight space along which gradient flow leaves a strict saddle."""
+
+    head: int
+    """The head that moves."""
+    learned: int | None
+    """The eigenvector that it gives up; None where a free pair of it grows, or where it is zero."""
+    towards: int | None
+    """The eigenvector that it turns to; None for merged attention, which turns to all at once."""
+    rate: float
+    """The growth rate of the distance from the saddle, in flow time."""
+    weights: Weights
+    """The direction itself, of length one."""
+
+
+def escape_directions(
+    task: object, model: AbstractAttention, subset: Iterable[int]
+) -> tuple[EscapeDirection, ...]:
+    r"""All ways out of the minimal-norm weights of M(S) at second order, the fastest first (T16).
+
+    A head of value v on i that turns to $d \notin S$ moves its key by x and its query by y along
+    $e_d$, $\dot x = v(c_d y - b_d\kappa_i\xi_i x)$, $\dot y = v(c_d x - b_i\kappa_d\xi_i y)$, which
+    grows exactly when $\Delta_d > \Delta_i$. A free pair of a head in use grows at $v c_d$. Merged
+    attention leaves zero at $\|\Lambda\Sigma_w\Lambda_q\|_F$, every head alike. Empty at the
+    in-order points of rank one.
+
+    >>> from saddlescope.attention import SeparateAttention
+    >>> from saddlescope.task import InContextRegression
+    >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
+    >>> [(way.learned, way.towards) for way in escape_directions(task, model, [1])]
+    [(1, 0)]
+    """
+    found = modes(task)
+    members = found.subset(subset)
+    at = normalised_weights(model, population_law(task), minimal_norm_weights(task, model, members))
+    ways = _leave_zero(model, found) if is_merged(model) and not members else []
+    if not is_merged(model):
+        for head in np.flatnonzero(at["v"]):
+            for pair in range(at["k"].shape[1]):
+                ways += _turn_or_grow(model, found, members, at, int(head), pair)
+    return tuple(sorted(ways, key=lambda way: -way.rate))
+
+
+def escape_direction(
+    task: object, model: AbstractAttention, subset: Iterable[int]
+) -> EscapeDirection:
+    """The fastest of `escape_directions`.
+
+    >>> from saddlescope.attention import SeparateAttention
+    >>> from saddlescope.task import InContextRegression
+    >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
+    >>> round(escape_direction(task, model, [1]).rate, 4)
+    0.0324
+    """
+    members = tuple(subset)
+    ways = escape_directions(task, model, members)
+    if not ways:
+        raise TheoryDoesNotApply(
+            f"M({set(members) or '∅'}) has index 0: nothing leads down from it at second order; "
+            "flow leaves it through a head that is still zero, at the third order of T12 "
+            "(head_time_course, predict_staircase), unless it is the minimum"
+        )
+    return ways[0]
+
+
+def _leave_zero(model: AbstractAttention, found: Modes) -> list[EscapeDirection]:
+    drive = (found.basis * found.drive) @ found.basis.T
+    rate = float(np.linalg.norm(drive))
+    ways = []
+    for head in range(model.heads):
+        v, u = np.zeros(model.heads), np.zeros((model.heads, *drive.shape))
+        v[head], u[head] = np.sqrt(0.5), drive / rate * np.sqrt(0.5)
+        weights = linear_model(model).from_attention({"v": v, "U": u})
+        ways.append(EscapeDirection(head, None, None, rate, weights))
+    return ways
+
+
+def _turn_or_grow(
+    model: AbstractAttention,
+    found: Modes,
+    members: tuple[int, ...],
+    at: Weights,
+    head: int,
+    pair: int,
+) -> list[EscapeDirection]:
+    """The ways out that move one key–query pair of a head that is in use."""
+    value = float(at["v"][head])
+    carried = np.abs(at["k"][head, pair] @ found.basis)
+    learned = int(carried.argmax()) if carried.any() else None
+    amplitude = 0.0 if learned is None else float(found.amplitude[learned])
+    ways = []
+    for towards in found.order:
+        if towards in members:
+            continue
+        held = 0 if learned is None else learned
+        on_key = found.summary[towards] * found.query_eigenvalues[held] * amplitude
+        on_query = found.summary[held] * found.query_eigenvalues[towards] * amplitude
+        drive = found.drive[towards]
+        speed = np.hypot((on_key - on_query) / 2, drive) - (on_key + on_query) / 2
+        if learned is not None and found.drop_ranks[towards] >= found.drop_ranks[learned]:
+            continue
+        direction = {name: np.zeros_like(array) for name, array in at.items()}
+        key, query = np.array([drive, speed + on_key]) / np.hypot(drive, speed + on_key)
+        direction["k"][head, pair] = key * found.basis[:, towards]
+        direction["q"][head, pair] = query * found.basis[:, towards]
+        rate = value * float(speed)
+        ways.append(
+            EscapeDirection(
+                head, learned, int(towards), rate, linear_model(model).from_attention(direction)
+            )
+        )
+    return ways

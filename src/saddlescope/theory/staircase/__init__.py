@@ -1,0 +1,1 @@
+"""The staircase of separate attention, from its initial weights alone."""

@@ -1,0 +1,125 @@
+"""The theory of a setting, before anything is run."""
+
+import json
+
+import numpy as np
+import pytest
+
+import saddlescope as ss
+from saddlescope.comparison._predict import Prediction, predicted_levels
+from saddlescope.errors import InvalidInput
+
+TASK = ss.InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
+# THEORY T7.
+LEVELS = [1, 0.64058, 0.37737, 0.20980, 0.13600]
+
+
+@pytest.fixture(scope="module")
+def prediction() -> Prediction:
+    return ss.predict(TASK, ss.SeparateAttention(heads=5), seeds=2)
+
+
+def test_separate_attention_has_all_plateaus_and_fixed_points(prediction: Prediction) -> None:
+    assert prediction.plateau_losses == pytest.approx(LEVELS, abs=5e-6)
+    assert prediction.least_loss == pytest.approx(0.136, abs=5e-6)
+    assert len(prediction.fixed_points) == 16
+    assert [seed.seed for seed in prediction.seeds] == [0, 1]
+    for seed in prediction.seeds:
+        assert len(seed.drop_times) == 4
+        known = [time for time in seed.drop_times if time is not None]
+        assert known == sorted(known)
+        assert all(0 < time <= prediction.until for time in known)
+    assert prediction.notes == ()
+
+
+def test_few_heads_reach_few_plateaus() -> None:
+    assert predicted_levels(TASK, ss.SeparateAttention(heads=2)) == pytest.approx(
+        LEVELS[:3], abs=5e-6
+    )
+    assert predicted_levels(TASK, ss.ConvolutionalNetwork(heads=1)).size == 2
+
+
+@pytest.mark.parametrize("model", [ss.MergedAttention(8), ss.TwoLayerNetwork(8)])
+def test_merged_attention_has_two_levels_and_one_drop(model) -> None:
+    prediction = ss.predict(TASK, model)
+    assert prediction.plateau_losses == pytest.approx([1, 0.136], abs=5e-6)
+    assert len(prediction.fixed_points) == 2
+    (seed,) = prediction.seeds
+    assert len(seed.drop_times) == 1
+    assert seed.drop_times[0] > 0
+
+
+def test_what_comes_too_late_is_none() -> None:
+    prediction = ss.predict(TASK, ss.SeparateAttention(heads=5), until=10.0)
+    assert prediction.seeds[0].drop_times == (None,) * 4
+    assert "—: not by 10" in str(prediction)
+    assert ss.predict(TASK, ss.MergedAttention(8), until=1.0).seeds[0].drop_times == (None,)
+
+
+def test_seeds_may_be_named_and_are_those_that_train_draws() -> None:
+    task, model = ss.InContextRegression([0.6, 0.3], 31), ss.SeparateAttention(heads=3)
+    named = ss.predict(task, model, init_scale=0.1, seeds=[2, 0], until=2000.0)
+    run = ss.train(
+        model, task, method=ss.GradientDescent(0.2, 5000), init_scale=0.1, seeds=3, record=200
+    )
+    measured = run.compare()
+    assert [seed.seed for seed in named.seeds] == [2, 0]
+    for seed in named.seeds:
+        drops = measured.seeds[seed.seed].drops
+        assert seed.drop_times == tuple(drop.predicted_time for drop in drops)
+
+
+def test_covariances_that_do_not_commute_leave_the_minimum() -> None:
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
+    crossed = ss.InContextRegression(turn @ np.diag([0.6, 0.3]) @ turn.T, 31, [1.0, 3.0])
+    prediction = ss.predict(crossed, ss.SeparateAttention(3))
+    assert prediction.plateau_losses is None
+    assert prediction.fixed_points == ()
+    assert prediction.seeds == ()
+    assert len(prediction.notes) == 1
+    moments = crossed.moments()
+    best = np.linalg.inv(moments.summary) @ moments.drive @ np.linalg.inv(moments.query)
+    least = moments.label_power - np.sum(best * moments.drive)
+    assert prediction.least_loss == pytest.approx(least, rel=1e-12)
+
+
+def test_large_starts_have_no_times_and_say_so_once() -> None:
+    prediction = ss.predict(TASK, ss.SeparateAttention(5), init_scale=3.0, seeds=1)
+    assert prediction.plateau_losses is not None
+    assert prediction.seeds == ()
+    assert len(prediction.notes) == 1
+    assert "small starts" in prediction.notes[0]
+
+
+def test_it_prints_and_is_json(prediction: Prediction) -> None:
+    text = str(prediction)
+    assert "plateaus     1.00000  0.64058" in text
+    assert "least loss   0.13600" in text
+    assert text.count("index ") == 16
+    assert "{e1, e2}" in text
+    assert "{}" in text
+    values = json.loads(json.dumps(prediction.to_dict(), allow_nan=False))
+    assert values["plateau_losses"] == pytest.approx(LEVELS, abs=5e-6)
+    assert values["seeds"][0]["drop_times"] == list(prediction.seeds[0].drop_times)
+
+
+def test_many_fixed_points_are_counted_not_listed() -> None:
+    prediction = ss.predict(
+        ss.InContextRegression("power:6", 31), ss.SeparateAttention(6), until=1.0
+    )
+    assert "64 fixed points (--json lists them)" in str(prediction)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"init_scale": 0.0}, r"init_scale = 0\.0"),
+        ({"until": -1.0}, r"until = -1\.0"),
+        ({"seeds": 0}, "seeds = 0"),
+        ({"seeds": [-1]}, "seed.* = -1"),
+        ({"seeds": []}, "seeds"),
+    ],
+)
+def test_bad_arguments_are_refused(changes: dict, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ss.predict(TASK, ss.SeparateAttention(5), **changes)

@@ -1,0 +1,79 @@
+"""The judge: every relation can hold and can fail, and missing numbers never hold."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
+
+HOLDING: dict[str, Callable[[], Claim]] = {
+    "within": lambda: within("a", [1.0, 2.0], [1.001, 1.999], 2e-3),
+    "relative": lambda: relatively_within("a", [100.0, 2.0], [101.0, 2.01], 0.02),
+    "at most": lambda: at_most("a", [0.1, 0.2], 0.2),
+    "at least": lambda: at_least("a", 0.3, 0.2),
+    "equal": lambda: equal("a", [1, 2], [1, 2]),
+}
+FAILING: dict[str, Callable[[], Claim]] = {
+    "within": lambda: within("a", [1.0, 2.0], [1.0, 2.1], 2e-3),
+    "relative": lambda: relatively_within("a", [100.0, 2.0], [100.0, 1.9], 0.02),
+    "at most": lambda: at_most("a", [0.1, 0.21], 0.2),
+    "at least": lambda: at_least("a", [0.1, 0.3], 0.2),
+    "equal": lambda: equal("a", [1, 2, 3], [1, 2]),
+}
+
+
+@pytest.mark.parametrize("relation", HOLDING)
+def test_claims_hold_and_fail(relation: str) -> None:
+    good, bad = HOLDING[relation](), FAILING[relation]()
+    assert (good.relation, good.verdict, bad.verdict) == (relation, "holds", "fails")
+    assert good.as_expected
+    assert not bad.as_expected
+    assert bad.expected_to_fail("known").as_expected
+    assert not good.expected_to_fail("known").as_expected
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        within("a", [1.0, np.nan], [1.0, 1.0], 1.0),
+        relatively_within("a", np.nan, 1.0, 1.0),
+        at_most("a", np.nan, 1.0),
+        at_least("a", [np.nan, 2.0], 1.0),
+        equal("a", [np.nan], [np.nan]),
+    ],
+    ids=lambda claim: claim.relation,
+)
+def test_a_missing_number_is_not_judged(claim: Claim) -> None:
+    assert claim.verdict == "not judged"
+    assert not claim.as_expected
+    assert not claim.expected_to_fail("for another reason").as_expected
+    assert "NaN" not in json.dumps(claim.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "claim", [within("a", [], [], 1.0), at_most("a", [], 1.0), equal("a", [], [])]
+)
+def test_a_claim_about_nothing_is_not_judged(claim: Claim) -> None:
+    assert claim.verdict == "not judged"
+    assert not claim.expected_to_fail("for another reason").as_expected
+
+
+def test_one_number_stands_for_all_predicted() -> None:
+    assert within("a", [0.99, 1.01], 1.0, 0.02).verdict == "holds"
+    assert within("a", [0.99, 1.01], [1.0, 1.0, 1.0], 0.02).verdict == "fails"
+
+
+def test_the_dictionary_has_the_documented_keys() -> None:
+    found = within("a", 1.0, 1.1, 0.2).expected_to_fail("because").to_dict()
+    assert found == {
+        "name": "a",
+        "relation": "within",
+        "expected": "fails",
+        "verdict": "holds",
+        "measured": 1.0,
+        "predicted": 1.1,
+        "tolerance": 0.2,
+        "reason": "because",
+    }

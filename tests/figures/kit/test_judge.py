@@ -1,0 +1,64 @@
+"""A wrong theory makes the right claims fail: the judge can fail."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from saddlescope.attention import SeparateAttention
+from saddlescope.comparison import _compare, _predict
+from saddlescope.figures import Watch
+from saddlescope.figures.zhang import fig3
+from saddlescope.figures.zhang.fig3 import Figure3
+
+QUICK = Figure3(seeds=2, until=12_000.0, points=800)
+LEVELS = "every plateau lies at the loss of its fixed point (T7)"
+ORDER = "eigenvectors are learned in falling order of eigenvalue"
+KEYS = "|cos| of the learning head's key with its eigenvector, on the plateau after"
+CONSERVED = "conserved quantities drift by at most (T14)"
+
+
+def failed(figure: Figure3 = QUICK) -> set[str]:
+    claims = figure.claims(figure.compute(Watch()))
+    return {claim.name for claim in claims if not claim.as_expected}
+
+
+def test_the_right_theory_passes() -> None:
+    assert failed() == set()
+
+
+def test_levels_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_levels = _predict.predicted_levels
+    scaled = lambda task, model: 1.05 * true_levels(task, model)  # noqa: E731
+    monkeypatch.setattr(_compare, "predicted_levels", scaled)
+    found = failed()
+    assert LEVELS in found
+    assert not found & {ORDER, KEYS, CONSERVED}
+
+
+def test_eigenvectors_permuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_modes = fig3.modes
+
+    def permuted(task: Any) -> Any:
+        found = true_modes(task)
+        object.__setattr__(found, "basis", np.roll(found.basis, 1, axis=1))
+        return found
+
+    monkeypatch.setattr(fig3, "modes", permuted)
+    found = failed()
+    assert ORDER in found
+    assert not found & {LEVELS, CONSERVED}
+
+
+def test_the_sign_of_a_conserved_quantity_flipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_conserved = SeparateAttention.conserved
+
+    def flipped(self: SeparateAttention, weights: Any) -> Any:
+        right = true_conserved(self, weights)
+        size = (weights["k"] ** 2).sum(-1) + (weights["q"] ** 2).sum(-1)
+        return {**right, next(iter(right)): size}
+
+    monkeypatch.setattr(SeparateAttention, "conserved", flipped)
+    # What is compiled is kept by shape: this one is nobody else's.
+    assert failed(replace(QUICK, points=801)) == {CONSERVED}

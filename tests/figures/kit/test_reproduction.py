@@ -1,0 +1,220 @@
+"""Figures are kept, taken again when current, and made again when anything changed."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.figures import AbstractFigure, Claim, Watch
+from saddlescope.figures.kit import reproduction
+from saddlescope.figures.kit.claim import at_most, within
+from saddlescope.figures.kit.panels import sheet
+from saddlescope.figures.kit.reproduction import command_of, others, reproduce
+
+computed: list[str] = []
+
+
+@dataclass(frozen=True)
+class Parabola(AbstractFigure):
+    """A figure that costs nothing."""
+
+    points: int = 11
+    bend: float = 1.0
+    names: tuple[str, ...] = ("a", "b")
+
+    id = "parabola"
+    title = "A parabola"
+    source = "nowhere"
+    text = "It bends."
+    seconds = 2.0
+
+    @classmethod
+    def quick(cls) -> "Parabola":
+        return cls(points=5)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        computed.append(self.id)
+        if self.bend < 0:
+            raise ArithmeticError("bends the\nwrong way")
+        x = np.linspace(0, 1, self.points)
+        watch.done(0.5)
+        return xr.Dataset({"y": ("x", self.bend * x**2)}, coords={"x": x})
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return (within("ends at one", data["y"][-1], 1.0, 1e-9), at_most("small", data["y"], 1.5))
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet()
+        axes[0, 0].plot(data["x"], data["y"])
+        return drawing
+
+
+@dataclass(frozen=True)
+class Line(AbstractFigure):
+    """Another one, with a film."""
+
+    points: int = 3
+
+    id = "line"
+    title = "A line"
+    source = "nowhere"
+    text = "It does not bend."
+    seconds = 1.0
+    film = "line.gif"
+
+    @classmethod
+    def quick(cls) -> "Line":
+        return cls(points=2)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        computed.append(self.id)
+        return xr.Dataset({"y": ("x", np.arange(self.points, dtype=float))})
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return (at_most("small", data["y"], 0.5).expected_to_fail("lines grow"),)
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = sheet()
+        axes[0, 0].plot(data["y"])
+        return drawing
+
+    def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
+        computed.append("film")
+        path.write_bytes(b"GIF")
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    computed.clear()
+
+
+def test_everything_is_written(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    first, second = reproduce(
+        [Parabola(), Line()], tmp_path, report=lambda name, share: told.append((name, share))
+    )
+    assert first.as_expected
+    assert second.as_expected
+    for result in (first, second):
+        for path in result.files.values():
+            assert (tmp_path / path).stat().st_size > 0
+    assert set(second.files) == {"png", "svg", "pdf", "data", "film"}
+    assert not list(tmp_path.rglob("*unfinished*"))
+    assert not list(tmp_path.rglob("*.part"))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert ("parabola", pytest.approx(1 / 3)) in told
+    values = first.to_dict()
+    assert {"id", "seconds", "claims"} <= set(values)
+    json.dumps(values, allow_nan=False)
+
+
+def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+    before = reproduce([Parabola(), Line()], tmp_path)
+    computed.clear()
+    after = reproduce([Parabola(), Line()], tmp_path)
+    assert computed == []
+    assert [a.to_dict() for a in after] == [b.to_dict() for b in before]
+    assert after[0].drawing is not None
+
+
+def test_another_setting_is_made_anew(tmp_path: Path) -> None:
+    reproduce([Parabola()], tmp_path)
+    (result,) = reproduce([Parabola(bend=1.2)], tmp_path)
+    assert computed == ["parabola"] * 2
+    assert not result.as_expected
+
+
+def test_other_code_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce([Parabola()], tmp_path)
+    monkeypatch.setattr(reproduction, "code_version", lambda kind: "another")
+    reproduce([Parabola()], tmp_path)
+    assert computed == ["parabola"] * 2
+
+
+@pytest.mark.parametrize("name", ["data.nc", "figure.png", "record.json"])
+@pytest.mark.parametrize("damage", ["lost", "torn"])
+def test_damage_is_mended(tmp_path: Path, name: str, damage: str) -> None:
+    (before,) = reproduce([Parabola()], tmp_path)
+    path = tmp_path / "parabola" / name
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-7])
+    (after,) = reproduce([Parabola()], tmp_path)
+    assert [c.to_dict() for c in after.claims] == [c.to_dict() for c in before.claims]
+    # A torn picture is not noticed; everything that carries numbers is.
+    assert len(computed) == (1 if (name, damage) == ("figure.png", "torn") else 2)
+
+
+def test_a_film_is_made_once_and_can_be_left_out(tmp_path: Path) -> None:
+    (without,) = reproduce([Line()], tmp_path, films=False)
+    assert "film" not in without.files
+    (with_film,) = reproduce([Line()], tmp_path)
+    assert with_film.files["film"] == "line/line.gif"
+    reproduce([Line()], tmp_path)
+    assert computed == ["line", "film"]
+
+
+def test_one_broken_figure_does_not_cost_the_others(tmp_path: Path) -> None:
+    broken, whole = reproduce([Parabola(bend=-1.0), Line()], tmp_path)
+    assert broken.problem == "ArithmeticError: bends the wrong way"
+    assert not broken.as_expected
+    assert whole.as_expected
+
+
+def test_bad_input_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Parabola, watch: Watch) -> xr.Dataset:
+        raise InvalidInput("points", self.points, "must be odd")
+
+    monkeypatch.setattr(Parabola, "compute", refuse)
+    with pytest.raises(InvalidInput, match="must be odd"):
+        reproduce([Parabola()], tmp_path)
+
+
+def test_the_folder_s_other_figures_are_shown_too(tmp_path: Path) -> None:
+    reproduce([Line(points=4)], tmp_path)
+    made = reproduce([Parabola()], tmp_path)
+    (other,) = others([Parabola, Line], made, tmp_path)
+    assert other.figure == Line(points=4)
+    assert other.drawing is not None
+
+
+def test_what_is_unfinished_of_another_setting_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def interrupted(self: Parabola, watch: Watch) -> xr.Dataset:
+        place = watch._place("run")
+        assert place is not None
+        folders.append(place)
+        place.write_text("unfinished")
+        raise Interrupted(None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parabola, "compute", interrupted)
+        for figure in (Parabola(), Parabola(bend=1.2), Parabola()):
+            with pytest.raises(Interrupted):
+                reproduce([figure], tmp_path)
+    assert folders[0] == folders[2] != folders[1]
+    reproduce([Parabola()], tmp_path)
+    assert not (tmp_path / "parabola" / "unfinished").exists()
+
+
+@pytest.mark.parametrize(
+    ("figure", "command"),
+    [
+        (Parabola(), "saddlescope reproduce parabola"),
+        (Parabola.quick(), "saddlescope reproduce parabola --quick"),
+        (replace(Parabola(), bend=2.0), "saddlescope reproduce parabola --bend 2.0"),
+        (Parabola(names=("c",)), "saddlescope reproduce parabola --names c"),
+    ],
+)
+def test_the_command_that_makes_a_figure(figure: Parabola, command: str) -> None:
+    assert command_of(figure) == command
