@@ -50,7 +50,7 @@ def _softmax(quick: bool) -> Row:
         heads=_HEADS, blocks="full", activation="softmax", normalisation="none"
     )
     steps = 100 if quick else 400
-    weights = ss.PaperStart(1.0).weights(model, task, seed=0)
+    weights = ss.RandomStart(1.0).weights(model, task, seed=0)
     method = ss.GradientDescent(learning_rate=_RATE, steps=steps)
     runs: list[ss.Trajectory] = []
 

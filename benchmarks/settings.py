@@ -26,5 +26,5 @@ def power_law_task(dimension: int) -> ss.InContextRegression:
 
 def initial_weights(model: ss.SeparateAttention, task: Any, seeds: int) -> list[dict[str, Any]]:
     """The weights that `train` starts its seeds with."""
-    start = ss.PaperStart(INIT_SCALE)
+    start = ss.RandomStart(INIT_SCALE)
     return [start.weights(model, task, seed) for seed in range(seeds)]

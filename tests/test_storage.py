@@ -9,7 +9,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope import storage
-from saddlescope.dynamics import job
+from saddlescope.dynamics import _job
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
@@ -58,7 +58,7 @@ def test_given_weights_come_back_too(tmp_path: Path, run: ss.Trajectory) -> None
     # 40 seeds of weights are too many to be written into the setting: they lie beside it.
     from saddlescope.attention.starts import stack_starts
 
-    weights = stack_starts(ss.PaperStart(), MODEL, TASK, range(40))
+    weights = stack_starts(ss.RandomStart(), MODEL, TASK, range(40))
     short = train(weights=weights, seeds=[39, 0], record=5, method=ss.GradientDescent(0.2, 10))
     again = ss.load(short.save(tmp_path / "run"))
     assert again.equals(short)
@@ -80,8 +80,8 @@ def test_a_loaded_run_goes_on_as_the_run_itself(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_saved_and_finished(
     tmp_path: Path, run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "_FIRST_SEGMENT", 100)
-    monkeypatch.setattr(job, "_next_budget", lambda taken, seconds: 100)
+    monkeypatch.setattr(_job, "_FIRST_SEGMENT", 100)
+    monkeypatch.setattr(_job, "_next_budget", lambda taken, seconds: 100)
 
     def stop(progress: ss.Progress) -> None:
         if progress.share > 0.3:
@@ -152,7 +152,7 @@ def test_another_format_says_which(tmp_path: Path, run: ss.Trajectory) -> None:
     meta = json.loads((path / "zarr.json").read_text())
     meta["attributes"]["saddlescope_format"] = 99
     (path / "zarr.json").write_text(json.dumps(meta))
-    with pytest.raises(CannotRead, match="has format 99, this version reads format 1"):
+    with pytest.raises(CannotRead, match="has format 99, this version reads format 2"):
         ss.load(path)
 
 

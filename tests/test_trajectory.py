@@ -9,7 +9,7 @@ import pytest
 import saddlescope as ss
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Outcome, check_seed, versions
+from saddlescope.trajectory import Outcome, Result, versions
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 MODEL = ss.SeparateAttention(heads=3)
@@ -38,7 +38,7 @@ def test_weights_of_a_point(run: ss.Trajectory) -> None:
     one = run.weights(seed=2, index=3)
     for name, array in one.items():
         np.testing.assert_array_equal(array, every[name][2])
-    start = ss.PaperStart(0.1).weights(MODEL, TASK, 2)
+    start = ss.RandomStart(0.1).weights(MODEL, TASK, 2)
     for name, array in run.weights(seed=2, index=0).items():
         np.testing.assert_array_equal(array, start[name])
 
@@ -63,7 +63,7 @@ def test_stages_skip_what_a_diverged_seed_has_not(run: ss.Trajectory) -> None:
 def test_repr_tells_how_it_ended(run: ss.Trajectory) -> None:
     expected = "Trajectory(SeparateAttention, 3 seeds, 200 points to time 2000: 3 finished)"
     assert repr(run) == expected
-    outcomes = (Outcome("diverged", "why"), Outcome("finished"), Outcome("finished"))
+    outcomes = (Outcome(Result.DIVERGED, "why"), Outcome(Result.FINISHED), Outcome(Result.FINISHED))
     mixed = dataclasses.replace(run, outcomes=outcomes)
     assert repr(mixed).endswith("1 diverged, 2 finished)")
 
@@ -75,7 +75,9 @@ def test_equality_looks_at_everything(run: ss.Trajectory) -> None:
     for other in (
         dataclasses.replace(run, dataset=changed),
         dataclasses.replace(run, time_start=1.0),
-        dataclasses.replace(run, outcomes=(Outcome("finished"),) * 2 + (Outcome("converged"),)),
+        dataclasses.replace(
+            run, outcomes=(Outcome(Result.FINISHED),) * 2 + (Outcome(Result.CONVERGED),)
+        ),
         dataclasses.replace(run, setting=dataclasses.replace(run.setting, seeds=(4, 0, 1))),
         "a run",
     ):
@@ -87,11 +89,19 @@ def test_a_trajectory_is_frozen(run: ss.Trajectory) -> None:
         run.setting = None  # type: ignore[misc, assignment]
 
 
-def test_a_seed_is_a_place_in_the_ensemble(run: ss.Trajectory) -> None:
-    assert check_seed(run, 2) == 2
-    for place in (3, -1):
-        with pytest.raises(InvalidInput, match=f"seed = {place}"):
-            check_seed(run, place)
+def test_a_seed_is_a_label(run: ss.Trajectory) -> None:
+    labelled = dataclasses.replace(run, setting=run.setting.replace(seeds=(3, 7, 5)))
+    assert [labelled.place(seed) for seed in (3, 7, 5)] == [0, 1, 2]
+    for name, array in labelled.weights(seed=7, index=4).items():
+        np.testing.assert_array_equal(array, run.dataset[name][1, 4])
+    for wrong in (0, 4, -1):
+        with pytest.raises(InvalidInput, match=f"seed = {wrong}"):
+            labelled.weights(seed=wrong)
+    with pytest.raises(InvalidInput, match=r"seed = 0: the run has seeds 3, 7, 5"):
+        labelled.plot(seed=0)
+    in_order = dataclasses.replace(run, setting=run.setting.replace(seeds=3))
+    with pytest.raises(InvalidInput, match=r"seed = 9: the run has seeds 0 to 2"):
+        in_order.plot(seed=9)
 
 
 def test_the_notebook_shows_picture_and_table(run: ss.Trajectory) -> None:

@@ -1,74 +1,53 @@
 """Saddlescope: how attention learns to learn in context, trained exactly and predicted by theory.
 
-The headline names are loaded when they are first used, so that `import saddlescope` is light.
+The headline names are those of the rooms below; each is loaded when it is first used, so that
+`import saddlescope` is light.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-_MODULES = ("attention", "dynamics", "measure", "task", "theory", "transformer")
-_HOME = {
-    "AbstractAttention": "attention",
-    "AbstractLinearAttention": "attention",
-    "BalancedStart": "attention",
-    "ConvolutionalNetwork": "attention",
-    "DeepAttention": "attention",
-    "LinearTransformer": "attention",
-    "EigenvectorStart": "attention",
-    "FixedPointStart": "attention",
-    "GivenStart": "attention",
-    "MergedAttention": "attention",
-    "PaperStart": "attention",
-    "SeparateAttention": "attention",
-    "TwoLayerNetwork": "attention",
-    "GradientDescent": "dynamics",
-    "GradientFlow": "dynamics",
-    "Optimiser": "dynamics",
-    "StochasticGradientDescent": "dynamics",
-    "Progress": "dynamics",
-    "Record": "dynamics",
-    "evaluate": "dynamics",
-    "resume": "dynamics",
-    "run": "dynamics",
-    "solver_error": "dynamics",
-    "train": "dynamics",
-    "AlignedRegression": "task",
-    "ContextLengths": "task",
-    "InContextRegression": "task",
-    "Prompts": "task",
-    "Spectrum": "task",
-    "Statistics": "task",
-    "TaskPool": "task",
-    "VectorPrompts": "task",
-    "AlgorithmDistances": "comparison",
-    "identify_algorithm": "comparison",
-    "trace_algorithms": "comparison",
-    "Setting": "setting",
-    "predict": "comparison",
-    "Trajectory": "trajectory",
-    "load": "storage",
-    "Interrupted": "errors",
-    "InvalidInput": "errors",
-    "SaddlescopeError": "errors",
-    "TheoryDoesNotApply": "errors",
-}
+# In the order in which they are searched: a room may import those before it.
+_ROOMS = (
+    "errors",
+    "setting",
+    "task",
+    "attention",
+    "dynamics",
+    "trajectory",
+    "storage",
+    "comparison",
+)
+_MODULES = (*_ROOMS, "measure", "theory", "transformer")
 
-__all__ = sorted([*_HOME, *_MODULES])
+if TYPE_CHECKING:
+    from saddlescope.attention import *
+    from saddlescope.comparison import *
+    from saddlescope.dynamics import *
+    from saddlescope.errors import *
+    from saddlescope.setting import *
+    from saddlescope.storage import *
+    from saddlescope.task import *
+    from saddlescope.trajectory import *
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    if name == "__all__":
+        return __dir__()
     if name in _MODULES:
         return importlib.import_module(f"saddlescope.{name}")
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"saddlescope.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    for room in _ROOMS:
+        found = importlib.import_module(f"saddlescope.{room}")
+        if name in found.__all__:
+            globals()[name] = getattr(found, name)
+            return globals()[name]
     raise AttributeError(f"module 'saddlescope' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    rooms = [importlib.import_module(f"saddlescope.{room}") for room in _ROOMS]
+    return sorted({*_MODULES, *(name for room in rooms for name in room.__all__)})

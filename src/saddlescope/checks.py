@@ -13,6 +13,8 @@ from saddlescope.errors import InvalidInput
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
+_MOST_SEEDS = 10_000_000
+
 
 def whole_number(field: str, value: object, at_least: int = 1) -> int:
     """A whole number no smaller than `at_least`."""
@@ -42,6 +44,34 @@ def number(
     if not math.isfinite(result) or outside:
         raise InvalidInput(field, value, f"must be a finite number{bound}")
     return result
+
+
+def seed_labels(seeds: object) -> tuple[int, ...]:
+    """The seeds that a number (0 to n − 1) or a sequence names, each once.
+
+    >>> seed_labels(3), seed_labels([3, 7])
+    ((0, 1, 2), (3, 7))
+    """
+    if isinstance(seeds, str) or np.ndim(seeds) == 0:  # type: ignore[arg-type]
+        count = whole_number("seeds", seeds)
+        if count > _MOST_SEEDS:
+            raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
+        return tuple(range(count))
+    labels = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())  # type: ignore
+    if not labels or len(set(labels)) != len(labels):
+        raise InvalidInput("seeds", seeds, "must hold at least one seed, each once")
+    return labels
+
+
+def list_seeds(labels: tuple[int, ...]) -> str:
+    """Seeds in a few words.
+
+    >>> list_seeds((0, 1, 2)), list_seeds((3, 7))
+    ('0 to 2', '3, 7')
+    """
+    if len(labels) > 2 and labels == tuple(range(labels[0], labels[0] + len(labels))):
+        return f"{labels[0]} to {labels[-1]}"
+    return ", ".join(map(str, labels[:8])) + (", …" if len(labels) > 8 else "")
 
 
 def check_share(field: str, value: float | None) -> None:

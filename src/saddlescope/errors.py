@@ -5,6 +5,14 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
+__all__ = [
+    "CannotRead",
+    "Interrupted",
+    "InvalidInput",
+    "SaddlescopeError",
+    "TheoryDoesNotApply",
+]
+
 _brief = reprlib.Repr()
 _brief.maxlist = _brief.maxtuple = _brief.maxdict = 6
 _brief.maxstring = _brief.maxother = 80

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Outcome, Trajectory
+from saddlescope.trajectory import Outcome, Result, Trajectory
 
 if TYPE_CHECKING:
     import zarr
 
-FORMAT = 1
+__all__ = ["load"]
+
+FORMAT = 2
 
 
 def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -33,7 +36,7 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
     target.parent.mkdir(parents=True, exist_ok=True)
     trajectory.dataset.to_zarr(unfinished, group="dataset", consolidated=False, zarr_format=3)
     root = zarr.open_group(unfinished, mode="a", zarr_format=3)
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, AnyArray] = {}
     setting = trajectory.setting.to_dict(arrays)
     _write(root, "arrays", arrays)
     _write(root, "state", {str(place): leaf for place, leaf in enumerate(trajectory.state)})
@@ -70,7 +73,8 @@ def load(path: str | Path) -> Trajectory:
         if _checksums(dataset, arrays, state) != root.attrs["checksums"]:
             raise CannotRead(f"path = {str(path)!r}: is damaged (its data are not what was saved)")
         setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), arrays)
-        outcomes = tuple(Outcome(*outcome) for outcome in root.attrs["outcomes"])  # type: ignore
+        ended: Any = root.attrs["outcomes"]
+        outcomes = tuple(Outcome(Result(result), message) for result, message in ended)
         start = float(root.attrs["time_start"])  # type: ignore[arg-type]
     except CannotRead:
         raise
@@ -85,7 +89,7 @@ def load(path: str | Path) -> Trajectory:
 
 
 def _checksums(
-    dataset: xr.Dataset, arrays: dict[str, Any], state: tuple[Any, ...]
+    dataset: xr.Dataset, arrays: dict[str, AnyArray], state: tuple[AnyArray, ...]
 ) -> dict[str, str]:
     """A digest of all data: zarr reads a missing file as missing values, without a word."""
     everything = {
@@ -99,11 +103,11 @@ def _checksums(
     }
 
 
-def _write(root: zarr.Group, name: str, arrays: dict[str, Any]) -> None:
+def _write(root: zarr.Group, name: str, arrays: dict[str, AnyArray]) -> None:
     group = root.create_group(name)
     for key, value in arrays.items():
         group.create_array(key, data=np.asarray(value))
 
 
-def _read(root: zarr.Group, name: str) -> dict[str, Any]:
+def _read(root: zarr.Group, name: str) -> dict[str, AnyArray]:
     return {key: np.asarray(array[...]) for key, array in root[name].arrays()}  # type: ignore

@@ -6,32 +6,42 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
-from saddlescope.attention.base import Weights
-from saddlescope.checks import AnyArray, FloatArray, whole_number
+from saddlescope.arrays import Weights
+from saddlescope.checks import AnyArray, FloatArray, list_seeds, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from saddlescope.comparison import Comparison
-    from saddlescope.measure._stages import Stages
+    from saddlescope.drawing import Drawing
+    from saddlescope.measure import Stages
+
+__all__ = ["Outcome", "Result", "Trajectory"]
+
+
+class Result(StrEnum):
+    """How a seed's run ended."""
+
+    FINISHED = "finished"
+    CONVERGED = "converged"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one seed's run ended.
+    """How one seed's run ended; `message` says what happened to a diverged one, and the cure."""
 
-    `result` is `finished`, `converged`, `diverged` or `interrupted`; `message` says what happened
-    to a diverged one, and the cure.
-    """
-
-    result: str
+    result: Result
     message: str = ""
 
 
@@ -64,17 +74,25 @@ class Trajectory:
     @property
     def is_complete(self) -> bool:
         """Whether no seed was interrupted."""
-        return all(outcome.result != "interrupted" for outcome in self.outcomes)
+        return all(outcome.result is not Result.INTERRUPTED for outcome in self.outcomes)
+
+    def place(self, seed: int) -> int:
+        """Where a seed stands in the ensemble, along the first axis of every array."""
+        label = whole_number("seed", seed, at_least=0)
+        if label not in self.setting.seeds:
+            raise InvalidInput("seed", seed, f"the run has seeds {list_seeds(self.setting.seeds)}")
+        return self.setting.seeds.index(label)
 
     def weights(self, seed: int | None = None, index: int = -1) -> Weights:
-        """The weights at a recorded point, of one seed (by its place) or of all of them."""
+        """The weights at a recorded point, of one seed or of all of them."""
         names = self.setting.model.axes
         if index != -1 and not set(names) <= set(self.dataset):
             raise InvalidInput("index", index, "only the last weights were recorded")
         stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
         arrays = [array.isel(time=index) if "time" in array.dims else array for array in stored]
-        picked = arrays if seed is None else [array.isel(seed=seed) for array in arrays]
-        return {name: array.to_numpy() for name, array in zip(names, picked, strict=True)}
+        if seed is not None:
+            arrays = [array.isel(seed=self.place(seed)) for array in arrays]
+        return {name: array.to_numpy() for name, array in zip(names, arrays, strict=True)}
 
     def stages(self, *, smoothing: float | None = None) -> tuple[Stages, ...]:
         """The plateaus and drops of each seed's loss, as measured."""
@@ -93,11 +111,15 @@ class Trajectory:
         return compare(self)
 
     def plot(
-        self, *, seed: int = 0, scale: str | None = None, comparison: Comparison | None = None
-    ) -> Any:
+        self,
+        *,
+        seed: int | None = None,
+        scale: str | None = None,
+        comparison: Comparison | None = None,
+    ) -> Drawing:
         """Draw the run beside its prediction; returns a matplotlib figure.
 
-        `seed` is the place in the ensemble of the one shown in detail; `scale` of the time axis is
+        `seed` is the one shown in detail, the first by default; `scale` of the time axis is
         `"linear"`, `"log"`, or chosen; `comparison` is taken as it is where one is at hand.
         """
         from saddlescope.drawing import plot
@@ -105,9 +127,14 @@ class Trajectory:
         return plot(self, seed=seed, scale=scale, comparison=comparison)
 
     def animate(
-        self, path: str | Path, *, seed: int = 0, frames: int = 120, frames_per_second: int = 20
+        self,
+        path: str | Path,
+        *,
+        seed: int | None = None,
+        frames: int = 120,
+        frames_per_second: int = 20,
     ) -> Path:
-        """Write one seed's run as a film: GIF, or MP4 where ffmpeg is installed."""
+        """Write one seed's run, the first by default, as a film: GIF, or MP4 with ffmpeg."""
         from saddlescope.drawing import animate
 
         return animate(self, path, seed=seed, frames=frames, frames_per_second=frames_per_second)
@@ -131,8 +158,8 @@ class Trajectory:
     def __repr__(self) -> str:
         seeds, points = self.loss.shape
         ended = ", ".join(
-            f"{sum(outcome.result == name for outcome in self.outcomes)} {name}"
-            for name in sorted({outcome.result for outcome in self.outcomes})
+            f"{sum(outcome.result is one for outcome in self.outcomes)} {one}"
+            for one in sorted({outcome.result for outcome in self.outcomes})
         )
         return (
             f"Trajectory({type(self.setting.model).__name__}, {seeds} seeds, {points} points to "
@@ -165,17 +192,18 @@ def assemble(
     final: Mapping[str, FloatArray],
 ) -> xr.Dataset:
     """Name the axes: `recorded` has seed and time in front, `final` has seed."""
+    import xarray as xr
+
     model = setting.model
     axes = {**model.axes, "effective_map": ("dim", "query_dim"), **model.conserved_axes}
-    variables: dict[str, Any] = {"loss": (("seed", "time"), loss)}
+    variables: dict[str, tuple[tuple[str, ...], FloatArray]] = {"loss": (("seed", "time"), loss)}
     for name, values in recorded.items():
         variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
-    coordinates: dict[str, Any] = {"seed": list(setting.seeds), "time": time}
+    dataset = xr.Dataset(variables, {"seed": list(setting.seeds), "time": time})
     if setting.method.counts_steps:
-        coordinates["step"] = ("time", clock)
-    dataset = xr.Dataset(variables, coordinates)
+        dataset = dataset.assign_coords(step=("time", clock))
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
     dataset["time"].attrs.update(long_name="flow time", units="τ")
     dataset.attrs.update(
@@ -184,12 +212,3 @@ def assemble(
         versions=json.dumps(versions(), sort_keys=True),
     )
     return dataset
-
-
-def check_seed(trajectory: Trajectory, seed: object) -> int:
-    """A place in the ensemble."""
-    place = whole_number("seed", seed, at_least=0)
-    count = trajectory.loss.shape[0]
-    if place >= count:
-        raise InvalidInput("seed", seed, f"the run has seeds 0 to {count - 1}")
-    return place

@@ -31,7 +31,7 @@ def test_any_covariance_by_the_reduced_flow(spectrum, until):
         model, task, init_scale=1e-4, seeds=3, method=ss.GradientFlow(until=until), record=300
     )
     for seed in range(3):
-        weights = ss.PaperStart(1e-4).weights(model, task, seed)
+        weights = ss.RandomStart(1e-4).weights(model, task, seed)
         course = ss.theory.time_course(task, weights=weights, times=run.time)
         assert course.equation == "T10"
         assert np.abs(course.loss - run.loss[seed]).max() < 1e-4
@@ -45,7 +45,7 @@ def test_error_of_the_reduced_flow_falls_with_the_scale():
     errors = []
     for scale in scales:
         run = ss.train(model, task, init_scale=scale, method=ss.GradientFlow(until=200), record=300)
-        weights = ss.PaperStart(scale).weights(model, task, seed=0)
+        weights = ss.RandomStart(scale).weights(model, task, seed=0)
         course = ss.theory.time_course(task, weights=weights, times=run.time)
         errors.append(np.abs(course.loss - run.loss[0]).max())
     slope = np.polyfit(np.log(scales), np.log(errors), 1)[0]
@@ -58,7 +58,7 @@ def test_plateau_duration():
     model = ss.MergedAttention(heads=8)
     late = []
     for scale in (1e-2, 1e-3, 1e-4):
-        weights = ss.PaperStart(scale).weights(model, task, seed=0)
+        weights = ss.RandomStart(scale).weights(model, task, seed=0)
         drop = ss.theory.time_course(task, weights=weights).drop_time
         late.append(drop - ss.theory.plateau_duration(task, weights=weights).aligned)
     assert np.ptp(late) < 0.05 * abs(np.mean(late)) + 0.05

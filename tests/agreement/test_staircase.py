@@ -92,7 +92,7 @@ def test_unnormalised_attention_is_the_same_run_on_another_clock():
     """w / N^{1/3} without 1/N is w with it, N^{2/3} times faster (section 0)."""
     reference = ss.SeparateAttention(heads=4)
     theirs = ss.SeparateAttention(heads=4, normalisation="none")
-    weights = ss.PaperStart(0.01).weights(reference, TASK, seed=0)
+    weights = ss.RandomStart(0.01).weights(reference, TASK, seed=0)
     scaled = {name: array / 31 ** (1 / 3) for name, array in weights.items()}
     steps, rate = 40_000, 0.05
     ours = ss.train(

@@ -14,7 +14,7 @@ from saddlescope.attention import (
     EigenvectorStart,
     FixedPointStart,
     MergedAttention,
-    PaperStart,
+    RandomStart,
     SeparateAttention,
     Weights,
 )
@@ -216,7 +216,7 @@ def test_the_papers_entries_start_as_in_the_papers() -> None:
         ours, theirs = DeepAttention(3, H, rank).deviations(D), single.deviations(D)
         names = {"value": "v", "key_query": "U", "key": "k", "query": "q"}
         assert ours == {name: theirs[names[name]] for name in ours}
-    drawn = PaperStart(0.5).weights(DeepAttention(2, H), ONE_LENGTH, seed=0)
+    drawn = RandomStart(0.5).weights(DeepAttention(2, H), ONE_LENGTH, seed=0)
     assert {name: array.shape for name, array in drawn.items()} == DeepAttention(2, H).shapes(D)
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from saddlescope.arrays import unvectorise, vectorise
 from saddlescope.attention import (
     ConvolutionalNetwork,
     MergedAttention,
     SeparateAttention,
     TwoLayerNetwork,
 )
-from saddlescope.attention.merged import unvectorise, vectorise
 from saddlescope.task import InContextRegression
 
 H, D = 3, 4

@@ -11,11 +11,9 @@ from saddlescope.dynamics import (
     GradientFlow,
     Optimiser,
     StochasticGradientDescent,
+    evaluate,
     train,
 )
-from saddlescope.dynamics._evaluate import evaluate
-from saddlescope.dynamics.risk import make_risk
-from saddlescope.dynamics.sampler import make_sampler
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import to_numpy
 from saddlescope.task import InContextRegression, Spectrum
@@ -73,8 +71,9 @@ def test_population_loss_against_prompts(tasks):
     """Within four standard errors, at general weights in a rotated basis."""
     task, count = AlignedRegression(SPECTRUM, 5, tasks), 40_000
     prompts = task.sample(count, seed=4)
-    risk, basis = make_risk(REDUCED, task)
-    assert basis is None
+    objective = REDUCED.objective(task)
+    risk = objective.risk
+    assert objective.basis is None
     for seed in range(3):
         weights = draw_weights(REDUCED, 3, seed)
         errors = ((prompts.target - REDUCED.predict(weights, prompts)) ** 2).sum(-1)
@@ -87,11 +86,11 @@ def test_fresh_prompts_are_of_the_same_law(tasks):
     """The compiled sampler's loss is the population's, within four standard errors."""
     task, count = AlignedRegression(SPECTRUM, 5, tasks), 40_000
     with jax.enable_x64(True):
-        batch = to_numpy(make_sampler(task).draw(jax.random.key(0), count))
+        batch = to_numpy(task.sampler().draw(jax.random.key(0), count))
     assert batch.x.shape == batch.y.shape == (count, 6, 3)
     weights = draw_weights(REDUCED, 3)
     errors = ((batch.target - REDUCED.predict(weights, batch)) ** 2).sum(-1)
-    exact = make_risk(REDUCED, task)[0].loss(REDUCED, weights)
+    exact = REDUCED.objective(task).risk.loss(REDUCED, weights)
     assert abs(errors.mean() - exact) < 4 * errors.std() / np.sqrt(count)
     power = (batch.target**2).sum(-1)
     assert abs(power.mean() - SPECTRUM.trace) < 4 * power.std() / np.sqrt(count)
@@ -222,7 +221,7 @@ def test_models_and_tasks_that_do_not_fit_are_refused():
 def test_least_loss_is_a_minimum_over_all_matrices():
     """T15's fixed point has the stated loss; steps away from it, off the modes too, have more."""
     task, values = AlignedRegression(SPECTRUM, 10), SPECTRUM.eigenvalues
-    risk, _ = make_risk(REDUCED, task)
+    risk = REDUCED.objective(task).risk
     fixed = coupled_modes(SPECTRUM, 10, 0.1, 0.1, [0]).fixed_point
     # At rest p ∝ q √s, mode by mode.
     ratio = values**0.25

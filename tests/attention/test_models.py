@@ -1,13 +1,13 @@
 """What every model of attention promises, asserted of each of them."""
 
 from itertools import permutations
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from saddlescope.arrays import _FUSED_PRODUCTS as FUSED_PRODUCTS
 from saddlescope.attention import (
     AbstractAttention,
     ConvolutionalNetwork,
@@ -16,9 +16,9 @@ from saddlescope.attention import (
     TwoLayerNetwork,
     Weights,
 )
-from saddlescope.attention.base import FUSED_PRODUCTS
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
+from saddlescope.task import Prompts
 
 MODELS: list[tuple[AbstractAttention, int]] = [
     (MergedAttention(heads=3), 3),
@@ -51,6 +51,12 @@ def random_matrix(dimension: int, seed: int = 1) -> np.ndarray:
 
 def rotation(dimension: int) -> np.ndarray:
     return np.linalg.qr(random_matrix(dimension, seed=2))[0]
+
+
+def one_pair(summary: np.ndarray, query: np.ndarray) -> Prompts:
+    """Prompts of one pair with label 1: their β is its input."""
+    labels = np.stack([np.ones(len(query)), np.zeros(len(query))], axis=1)
+    return Prompts(np.stack([summary, query], axis=1), labels)
 
 
 def to_jax(weights: Weights) -> Weights:
@@ -91,14 +97,11 @@ def test_pull_back_is_the_derivative_of_the_loss_on_prompts(
     @in_float64
     def half_descent() -> Weights:
         def loss(at: Weights) -> jax.Array:
-            return jnp.mean(
-                (target - model.predict(at, SimpleNamespace(summary=summary, query=query), gain))
-                ** 2
-            )
+            return jnp.mean((target - model.predict(at, one_pair(summary, query), gain)) ** 2)
 
         return jax.tree.map(lambda slope: -slope / 2, jax.grad(loss)(to_jax(weights)))  # type: ignore
 
-    residual = target - model.predict(weights, SimpleNamespace(summary=summary, query=query), gain)
+    residual = target - model.predict(weights, one_pair(summary, query), gain)
     force = np.einsum("p,pa,pb->ab", residual, summary, query) / len(target)
     scale = max(1.0, np.abs(force).max() * gain)
     assert_close(model.pull_back(weights, gain * force), half_descent(), atol=1e-12 * scale)
@@ -113,7 +116,7 @@ def test_predictions_are_those_of_the_effective_map(
     expected = np.einsum("pa,ab,pb->p", summary, model.effective_map(weights, 2.0), query)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(
-        model.predict(weights, SimpleNamespace(summary=summary, query=query), 2.0),
+        model.predict(weights, one_pair(summary, query), 2.0),
         expected,
         atol=ROUNDING * scale,
     )
@@ -137,8 +140,8 @@ def test_rotation_is_a_change_of_coordinates(model: AbstractAttention, dimension
     weights, basis = random_weights(model, dimension), rotation(dimension)
     turned = model.rotate(weights, basis)
     summary, query = np.random.default_rng(5).standard_normal((2, 6, dimension))
-    before = model.predict(weights, SimpleNamespace(summary=summary, query=query))
-    after = model.predict(turned, SimpleNamespace(summary=summary @ basis, query=query @ basis))
+    before = model.predict(weights, one_pair(summary, query))
+    after = model.predict(turned, one_pair(summary @ basis, query @ basis))
     np.testing.assert_allclose(after, before, atol=1e-12 * np.abs(before).max())
     assert_close(model.conserved(turned), model.conserved(weights), atol=1e-12)
     assert_close(model.rotate(turned, basis.T), weights)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention, Weights
-from saddlescope.dynamics.risk import PromptRisk, make_risk
 from saddlescope.precision import in_float64
+from saddlescope.risk import PromptRisk
 from saddlescope.task import InContextRegression, Prompts
 
 D, H, R = 3, 2, 2
@@ -105,9 +105,10 @@ SOFTMAX = [case for case in ALL if not case.values[0].is_linear]
 @pytest.mark.parametrize("model", SOFTMAX)
 def test_gradients_are_those_of_finite_differences(model: AbstractAttention) -> None:
     weights = random_weights(model, seed=2)
-    risk, basis = make_risk(model, RANDOM_LENGTHS)
+    objective = model.objective(RANDOM_LENGTHS)
+    risk = objective.risk
     assert isinstance(risk, PromptRisk)
-    assert basis is None
+    assert objective.basis is None
     with jax.enable_x64(True):
         arrays = jax.tree.map(jnp.asarray, risk)
         loss = jax.jit(lambda at: arrays.loss(model, at))

@@ -12,7 +12,7 @@ from saddlescope.attention import (
     FixedPointStart,
     GivenStart,
     MergedAttention,
-    PaperStart,
+    RandomStart,
     SeparateAttention,
     TwoLayerNetwork,
 )
@@ -45,7 +45,7 @@ def assert_equal(these, those) -> None:
 
 @each_model
 def test_the_papers_start_has_the_papers_deviations(model: AbstractAttention) -> None:
-    starts = stack_starts(PaperStart(0.5), model, TASK, range(2000))
+    starts = stack_starts(RandomStart(0.5), model, TASK, range(2000))
     for name, deviation in model.deviations(4).items():
         entries = starts[name].ravel()
         # n entries know a deviation to 1/√(2n), and a mean to 1/√n of it; four of these.
@@ -63,26 +63,26 @@ def test_the_papers_deviations_are_those_of_section_0() -> None:
 
 @each_model
 def test_a_seeds_start_depends_on_seed_and_shape_alone(model: AbstractAttention) -> None:
-    here = PaperStart(0.01).weights(model, TASK, 3)
+    here = RandomStart(0.01).weights(model, TASK, 3)
     assert all(array.dtype == np.float64 for array in here.values())
-    assert_equal(here, PaperStart(0.01).weights(model, TASK, 3))
+    assert_equal(here, RandomStart(0.01).weights(model, TASK, 3))
     for other in (ROTATED, CROSSED, DATA, DATA.statistics()):
-        assert_equal(here, PaperStart(0.01).weights(model, other, 3))
-    another = PaperStart(0.01).weights(model, TASK, 4)
+        assert_equal(here, RandomStart(0.01).weights(model, other, 3))
+    another = RandomStart(0.01).weights(model, TASK, 4)
     assert all((here[name] != another[name]).all() for name in here)
     # In an ensemble a seed's place does not matter.
-    ensemble = stack_starts(PaperStart(0.01), model, TASK, (7, 3))
+    ensemble = stack_starts(RandomStart(0.01), model, TASK, (7, 3))
     assert_equal(here, {name: array[1] for name, array in ensemble.items()})
     # The scale is a factor.
-    larger = PaperStart(0.02).weights(model, TASK, 3)
+    larger = RandomStart(0.02).weights(model, TASK, 3)
     for name, array in larger.items():
         np.testing.assert_allclose(array, 2 * here[name], rtol=1e-15)
 
 
 def test_normalisation_does_not_change_the_draw() -> None:
     assert_equal(
-        PaperStart().weights(MergedAttention(4), TASK, 0),
-        PaperStart().weights(MergedAttention(4, "none"), TASK, 0),
+        RandomStart().weights(MergedAttention(4), TASK, 0),
+        RandomStart().weights(MergedAttention(4, "none"), TASK, 0),
     )
 
 
@@ -92,7 +92,7 @@ def test_a_balanced_start_conserves_zero(model: AbstractAttention, task) -> None
     weights = BalancedStart(0.1).weights(model, task, 2)
     for name, array in model.conserved(weights).items():
         np.testing.assert_allclose(array, 0, atol=1e-16, err_msg=name)
-    drawn = PaperStart(0.1).weights(model, task, 2)
+    drawn = RandomStart(0.1).weights(model, task, 2)
     first = next(iter(drawn))
     np.testing.assert_array_equal(weights[first], drawn[first])
 
@@ -141,8 +141,8 @@ def test_a_fixed_point_start_is_a_fixed_point(
 def test_a_fixed_point_start_may_be_perturbed() -> None:
     model = SeparateAttention(4)
     exact = FixedPointStart((1,)).weights(model, TASK, 5)
-    beside = FixedPointStart((1,), scale=0.01).weights(model, TASK, 5)
-    noise = PaperStart(0.01).weights(model, TASK, 5)
+    beside = FixedPointStart((1,), init_scale=0.01).weights(model, TASK, 5)
+    noise = RandomStart(0.01).weights(model, TASK, 5)
     for name, array in beside.items():
         np.testing.assert_array_equal(array, exact[name] + noise[name])
 
@@ -166,14 +166,20 @@ def test_an_eigenvector_start_is_one_head_along_it(task: InContextRegression) ->
 
 def test_given_weights_serve_all_seeds_or_one_each() -> None:
     model = SeparateAttention(2)
-    each = stack_starts(PaperStart(), model, TASK, range(3))
+    each = stack_starts(RandomStart(), model, TASK, range(3))
     start = GivenStart(each)
-    assert start.count(model, TASK) == 3
+    assert start.labels(model, TASK) == (0, 1, 2)
     for seed in range(3):
         one = start.weights(model, TASK, seed)
-        assert_equal(one, PaperStart().weights(model, TASK, seed))
-    single = GivenStart(PaperStart().weights(model, TASK, 0))
-    assert single.count(model, TASK) is None
+        assert_equal(one, RandomStart().weights(model, TASK, seed))
+    single = GivenStart(RandomStart().weights(model, TASK, 0))
+    assert single.labels(model, TASK) is None
+    labelled = GivenStart(each, (3, 7, 5))
+    assert_equal(labelled.weights(model, TASK, 7), start.weights(model, TASK, 1))
+    with pytest.raises(InvalidInput, match="seeds = 1: weights are given for seeds 3, 7, 5"):
+        labelled.weights(model, TASK, 1)
+    with pytest.raises(InvalidInput, match="weights are given for 3 seeds"):
+        GivenStart(each, (3, 7)).weights(model, TASK, 3)
     assert_equal(single.weights(model, TASK, 0), single.weights(model, TASK, 9))
 
 
@@ -187,8 +193,8 @@ def test_given_weights_are_copied() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PaperStart(0.0), "init_scale = 0.0: must be a finite number above 0"),
-        (lambda: PaperStart(float("nan")), "init_scale = nan"),
+        (lambda: RandomStart(0.0), "init_scale = 0.0: must be a finite number above 0"),
+        (lambda: RandomStart(float("nan")), "init_scale = nan"),
         (lambda: BalancedStart(-1.0), "init_scale = -1"),
         (lambda: BalancedStart(1.0, "up"), "direction = 'up': must be 'random' or 'aligned'"),
         (lambda: FixedPointStart((0, 0)), r"subset = \(0, 0\): must name each eigenvector once"),
@@ -234,6 +240,6 @@ def test_a_fixed_point_along_a_direction_without_inputs_is_refused() -> None:
 
 
 def test_given_weights_for_fewer_seeds_are_refused() -> None:
-    start = GivenStart(stack_starts(PaperStart(), SeparateAttention(2), TASK, range(3)))
+    start = GivenStart(stack_starts(RandomStart(), SeparateAttention(2), TASK, range(3)))
     with pytest.raises(InvalidInput, match="seed"):
         start.weights(SeparateAttention(2), TASK, 3)

@@ -124,7 +124,7 @@ def test_train_as_json_keeps_the_contract_and_a_finished_run_is_not_trained_agai
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(dynamics, "run", refuse)
+    monkeypatch.setattr(dynamics, "train", refuse)
     assert Answer(capsys, *words).out == answer.out
 
 
@@ -180,14 +180,14 @@ BAD = [
     ("train --spectrum .4,-.1", "spectrum", "-0.1"),
     ("train --spectrum nan,.1", "spectrum", "nan"),
     ("train --spectrum words", "spectrum", "words"),
-    ("train --spectrum 0,0", "spectrum", "0.0"),
+    ("train --spectrum 0,0", "spectrum", "(0, 0)"),
     ("train --spectrum white:1000000", "spectrum", "1000000"),
     ("train --context-length 0", "context_length", "0"),
     ("train --context-length uniform:9:3", "context_length", "9"),
     ("train --heads 0", "heads", "0"),
     ("train --heads two", "heads", "two"),
     ("train --heads=two", "heads", "two"),
-    ("train --heads", "heads", "argument"),
+    ("train --heads", "heads", "needs a value"),
     ("train --rank -1", "rank", "-1"),
     ("train --init-scale 0", "init_scale", "0"),
     ("train --init-scale nan", "init_scale", "nan"),
@@ -196,7 +196,13 @@ BAD = [
     ("train --until -5", "until", "-5"),
     ("train --until inf", "until", "inf"),
     ("train --until soon", "until", "soon"),
-    ("train --until 5 --steps 10 --learning-rate .1", "until", "5"),
+    ("train --until 5 --steps 10 --learning-rate .1", "steps", "10"),
+    ("train --method flow --steps 10", "steps", "10"),
+    ("train --init balanced --subset 0", "subset", "is for init fixed_point"),
+    ("train --task somewhere.py:Mine", "task", "no such file"),
+    ("train --covariance somewhere.npy", "covariance", "cannot be read"),
+    ("train --setting somewhere.toml", "setting", "cannot be read"),
+    ("train --spectrum 1,2 --covariance 1,2", "spectrum", "one of the two"),
     ("train --steps 10", "learning-rate", "None"),
     ("train --learning-rate .1", "steps", "None"),
     ("train --learning-rate -1 --steps 10", "learning_rate", "-1"),
@@ -213,12 +219,12 @@ BAD = [
     ("train --task-covariance -1,2,3,4", "task_covariance", "-1"),
     ("train --query-covariance words", "query_covariance", "words"),
     ("train --until 1 --out /dev/null/run", "out", "/dev/null"),
-    ("train --colour red", "--colour", "No such option"),
-    ("train extra", "extra", "unexpected"),
+    ("train --colour red", "colour", "no such option"),
+    ("train extra", "extra", "--field value"),
     ("predict --seeds -1", "seeds", "-1"),
     ("predict --until 0", "until", "0"),
     ("predict --json --heads x", "heads", "x"),
-    ("predict --out somewhere", "--out", "No such option"),
+    ("predict --out somewhere", "out", "no such option"),
     ("frain", "frain", "No such command"),
     ("--heads 3", "--heads", "No such option"),
 ]
@@ -245,7 +251,7 @@ def test_help_shows_an_example_that_works(verb: str, capsys: pytest.CaptureFixtu
     answer = Answer(capsys, verb, "--help")
     assert answer.code == 0
     text = " ".join(answer.out.split())
-    assert f"Example: saddlescope {verb} --" in text
+    assert f"Examples: saddlescope {verb} --" in text
     for flag in ("--spectrum", "--context-length", "--heads", "--rank", "--seeds", "--json"):
         assert flag in answer.out
 

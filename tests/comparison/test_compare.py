@@ -52,7 +52,7 @@ def test_drops_are_where_the_loss_crosses_midway(comparison: Comparison) -> None
 
 def test_predictions_come_from_the_initial_weights_alone(comparison: Comparison) -> None:
     for seed in comparison.seeds:
-        weights = ss.PaperStart(0.1).weights(MODEL, TASK, seed.seed)
+        weights = ss.RandomStart(0.1).weights(MODEL, TASK, seed.seed)
         staircase = ss.theory.predict_staircase(TASK, MODEL, weights, until=2000.0)
         predicted = [drop.time for drop in staircase.drops]
         assert [drop.predicted_time for drop in seed.drops] == predicted
@@ -168,10 +168,14 @@ def test_the_dictionary_is_the_contract(comparison: Comparison) -> None:
     assert {"time", "predicted_time", "loss_before", "loss_after"} <= set(seed["drops"][0])
 
 
-EMPTY = Comparison(None, (SeedComparison(0, "finished", "", None, None, ()),), ())
+EMPTY = Comparison(None, (SeedComparison(0, ss.Result.FINISHED, "", None, None, ()),), ())
 GAPS = Comparison(
     (1.0, 0.5),
-    (SeedComparison(3, "diverged", "why", 0.7, 1e-9, (DropComparison(1, None, 2.0, 0.7, None),)),),
+    (
+        SeedComparison(
+            3, ss.Result.DIVERGED, "why", 0.7, 1e-9, (DropComparison(1, None, 2.0, 0.7, None),)
+        ),
+    ),
     ("a note",),
 )
 

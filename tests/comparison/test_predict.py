@@ -16,7 +16,7 @@ LEVELS = [1, 0.64058, 0.37737, 0.20980, 0.13600]
 
 @pytest.fixture(scope="module")
 def prediction() -> Prediction:
-    return ss.predict(TASK, ss.SeparateAttention(heads=5), seeds=2)
+    return ss.predict(ss.SeparateAttention(heads=5), TASK, seeds=2)
 
 
 def test_separate_attention_has_all_plateaus_and_fixed_points(prediction: Prediction) -> None:
@@ -33,15 +33,15 @@ def test_separate_attention_has_all_plateaus_and_fixed_points(prediction: Predic
 
 
 def test_few_heads_reach_few_plateaus() -> None:
-    assert predicted_levels(TASK, ss.SeparateAttention(heads=2)) == pytest.approx(
+    assert predicted_levels(ss.SeparateAttention(heads=2), TASK) == pytest.approx(
         LEVELS[:3], abs=5e-6
     )
-    assert predicted_levels(TASK, ss.ConvolutionalNetwork(heads=1)).size == 2
+    assert predicted_levels(ss.ConvolutionalNetwork(heads=1), TASK).size == 2
 
 
 @pytest.mark.parametrize("model", [ss.MergedAttention(8), ss.TwoLayerNetwork(8)])
 def test_merged_attention_has_two_levels_and_one_drop(model) -> None:
-    prediction = ss.predict(TASK, model)
+    prediction = ss.predict(model, TASK)
     assert prediction.plateau_losses == pytest.approx([1, 0.136], abs=5e-6)
     assert len(prediction.fixed_points) == 2
     (seed,) = prediction.seeds
@@ -50,15 +50,16 @@ def test_merged_attention_has_two_levels_and_one_drop(model) -> None:
 
 
 def test_what_comes_too_late_is_none() -> None:
-    prediction = ss.predict(TASK, ss.SeparateAttention(heads=5), until=10.0)
+    prediction = ss.predict(ss.SeparateAttention(heads=5), TASK, method=ss.GradientFlow(10.0))
     assert prediction.seeds[0].drop_times == (None,) * 4
     assert "—: not by 10" in str(prediction)
-    assert ss.predict(TASK, ss.MergedAttention(8), until=1.0).seeds[0].drop_times == (None,)
+    soon = ss.predict(ss.MergedAttention(8), TASK, method=ss.GradientFlow(1.0))
+    assert soon.seeds[0].drop_times == (None,)
 
 
 def test_seeds_may_be_named_and_are_those_that_train_draws() -> None:
     task, model = ss.InContextRegression([0.6, 0.3], 31), ss.SeparateAttention(heads=3)
-    named = ss.predict(task, model, init_scale=0.1, seeds=[2, 0], until=2000.0)
+    named = ss.predict(model, task, method=ss.GradientFlow(2000.0), init_scale=0.1, seeds=[2, 0])
     run = ss.train(
         model, task, method=ss.GradientDescent(0.2, 5000), init_scale=0.1, seeds=3, record=200
     )
@@ -72,7 +73,7 @@ def test_seeds_may_be_named_and_are_those_that_train_draws() -> None:
 def test_covariances_that_do_not_commute_leave_the_minimum() -> None:
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
     crossed = ss.InContextRegression(turn @ np.diag([0.6, 0.3]) @ turn.T, 31, [1.0, 3.0])
-    prediction = ss.predict(crossed, ss.SeparateAttention(3))
+    prediction = ss.predict(ss.SeparateAttention(3), crossed)
     assert prediction.plateau_losses is None
     assert prediction.fixed_points == ()
     assert prediction.seeds == ()
@@ -84,7 +85,7 @@ def test_covariances_that_do_not_commute_leave_the_minimum() -> None:
 
 
 def test_large_starts_have_no_times_and_say_so_once() -> None:
-    prediction = ss.predict(TASK, ss.SeparateAttention(5), init_scale=3.0, seeds=1)
+    prediction = ss.predict(ss.SeparateAttention(5), TASK, init_scale=3.0, seeds=1)
     assert prediction.plateau_losses is not None
     assert prediction.seeds == ()
     assert len(prediction.notes) == 1
@@ -105,7 +106,9 @@ def test_it_prints_and_is_json(prediction: Prediction) -> None:
 
 def test_many_fixed_points_are_counted_not_listed() -> None:
     prediction = ss.predict(
-        ss.InContextRegression("power:6", 31), ss.SeparateAttention(6), until=1.0
+        ss.SeparateAttention(6),
+        ss.InContextRegression("power:6", 31),
+        method=ss.GradientFlow(1.0),
     )
     assert "64 fixed points (--json lists them)" in str(prediction)
 
@@ -114,7 +117,6 @@ def test_many_fixed_points_are_counted_not_listed() -> None:
     ("changes", "message"),
     [
         ({"init_scale": 0.0}, r"init_scale = 0\.0"),
-        ({"until": -1.0}, r"until = -1\.0"),
         ({"seeds": 0}, "seeds = 0"),
         ({"seeds": [-1]}, "seed.* = -1"),
         ({"seeds": []}, "seeds"),
@@ -122,4 +124,23 @@ def test_many_fixed_points_are_counted_not_listed() -> None:
 )
 def test_bad_arguments_are_refused(changes: dict, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        ss.predict(TASK, ss.SeparateAttention(5), **changes)
+        ss.predict(ss.SeparateAttention(5), TASK, **changes)
+
+
+def test_a_setting_stands_for_all_arguments() -> None:
+    model, method = ss.SeparateAttention(heads=3), ss.GradientDescent(0.2, 5000)
+    setting = ss.Setting(model, TASK, method, ss.BalancedStart(0.1), seeds=[5])
+    by_setting = ss.predict(setting)
+    by_arguments = ss.predict(model, TASK, method=method, init=ss.BalancedStart(0.1), seeds=[5])
+    assert by_setting.to_dict() == by_arguments.to_dict()
+    assert by_setting.until == pytest.approx(2 * 0.2 * 5000)
+    with pytest.raises(InvalidInput, match="seeds = 3: is part of the setting already"):
+        ss.predict(setting, seeds=3)
+
+
+def test_other_optimisers_have_no_times() -> None:
+    method = ss.Optimiser("adam", steps=100, learning_rate=1e-3)
+    prediction = ss.predict(ss.SeparateAttention(5), TASK, method=method)
+    assert prediction.plateau_losses is not None
+    assert prediction.seeds == ()
+    assert "the unit of time is the step" in prediction.notes[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saddlescope.dynamics.checkpoint import read_checkpoint, write_checkpoint
+from saddlescope.dynamics._checkpoint import read_checkpoint, write_checkpoint
 from saddlescope.errors import CannotRead
 
 LEAVES = (np.arange(3), np.array(True), np.linspace(0, 1, 12).reshape(3, 4), np.zeros((3, 0, 2)))

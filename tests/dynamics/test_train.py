@@ -10,7 +10,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.attention.starts import stack_starts
-from saddlescope.dynamics import job
+from saddlescope.dynamics import _job
 from saddlescope.errors import Interrupted, InvalidInput
 
 # One shape for nearly all runs of this file: it is compiled once.
@@ -33,8 +33,8 @@ def train(**changes: Any) -> ss.Trajectory:
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of a hundred steps, so that short runs have many borders."""
-    monkeypatch.setattr(job, "_FIRST_SEGMENT", 100)
-    monkeypatch.setattr(job, "_next_budget", lambda taken, seconds: 100)
+    monkeypatch.setattr(_job, "_FIRST_SEGMENT", 100)
+    monkeypatch.setattr(_job, "_next_budget", lambda taken, seconds: 100)
 
 
 @pytest.mark.parametrize("method", [FLOW, DESCENT], ids=["flow", "descent"])
@@ -85,7 +85,7 @@ def test_the_whole_path_is_labelled(method: Any) -> None:
 
 def test_what_is_recorded_fits_together() -> None:
     run = train()
-    start = stack_starts(ss.PaperStart(0.1), MODEL, TASK, range(3))
+    start = stack_starts(ss.RandomStart(0.1), MODEL, TASK, range(3))
     for name, array in start.items():
         np.testing.assert_array_equal(run.dataset[name].isel(time=0), array)
     moments, weights = TASK.moments(), run.weights(seed=1, index=70)
@@ -231,7 +231,7 @@ def test_divergence_is_marked_with_its_step_and_a_rate_that_works(rate: float) -
 
 def one_large_start(factor: float) -> dict[str, np.ndarray]:
     """Three starts, of which the second is `factor` times as large."""
-    weights = stack_starts(ss.PaperStart(0.1), MODEL, TASK, range(3))
+    weights = stack_starts(ss.RandomStart(0.1), MODEL, TASK, range(3))
     scale = np.array([1.0, factor, 1.0])
     return {n: array * scale.reshape(3, *[1] * (array.ndim - 1)) for n, array in weights.items()}
 
@@ -271,11 +271,11 @@ def test_seeds_may_be_named() -> None:
 
 
 def test_given_weights_name_their_seeds() -> None:
-    weights = stack_starts(ss.PaperStart(0.1), MODEL, TASK, range(3))
+    weights = stack_starts(ss.RandomStart(0.1), MODEL, TASK, range(3))
     run = train(weights=weights, seeds=None)
     assert run.setting.seeds == (0, 1, 2)
     np.testing.assert_array_equal(run.loss, train().loss)
-    with pytest.raises(InvalidInput, match="seeds = 4: weights are given for 3 seeds"):
+    with pytest.raises(InvalidInput, match="seeds = 3: weights are given for seeds 0 to 2"):
         train(weights=weights, seeds=4)
     one = {name: array[1] for name, array in weights.items()}
     repeated = train(weights=one, seeds=3)
@@ -326,7 +326,7 @@ def test_an_interruption_keeps_what_was_computed() -> None:
 
 @pytest.mark.usefixtures("short_segments")
 def test_a_checkpoint_outlives_its_run(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(_job, "_CHECKPOINT_SECONDS", -1.0)
     path = tmp_path / "checkpoint.npz"
 
     def stop_midway(progress: ss.Progress) -> None:
@@ -409,12 +409,12 @@ def test_data_and_law_of_any_coordinates_train() -> None:
     ("changes", "message"),
     [
         (
-            {"init": ss.PaperStart(), "weights": {"v": np.ones(3)}},
+            {"init": ss.RandomStart(), "weights": {"v": np.ones(3)}},
             r"start = \['init', 'weights'\]: give one of",
         ),
         ({"seeds": 0}, "seeds = 0: must be a whole number, at least 1"),
-        ({"seeds": []}, r"seeds = \(\): must hold at least one seed"),
-        ({"seeds": [1, 1]}, r"seeds = \(1, 1\): must hold at least one seed, each once"),
+        ({"seeds": []}, r"seeds = \[\]: must hold at least one seed"),
+        ({"seeds": [1, 1]}, r"seeds = \[1, 1\]: must hold at least one seed, each once"),
         ({"seeds": [-1]}, "seeds = -1: must be a whole number, at least 0"),
         ({"init_scale": -0.1}, r"init_scale = -0\.1: must be a finite number above 0"),
         ({"weights": {"v": np.ones(3)}}, r"weights = \['v'\]: must name v, k, q"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import saddlescope as ss
 from saddlescope.cli import main
-from saddlescope.dynamics.checkpoint import read_checkpoint, write_checkpoint
+from saddlescope.dynamics._checkpoint import read_checkpoint, write_checkpoint
 from saddlescope.errors import CannotRead
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)

@@ -19,7 +19,7 @@ from saddlescope.setting import Setting
 task = ss.InContextRegression([.6, .3], context_length=31)
 model = ss.SeparateAttention(2)
 method = ss.GradientDescent(.1, 3)
-good = dict(task=task, model=model, method=method, init=ss.PaperStart(), seeds=(0,))
+good = dict(task=task, model=model, method=method, init=ss.RandomStart(), seeds=(0,))
 good["record"] = ss.Record()
 values = Setting(**good).to_dict()
 
@@ -56,8 +56,8 @@ REFUSED = {
     "ss.GradientFlow(1, rtol='small')": "rtol",
     "ss.GradientDescent('fast', 10)": "learning_rate",
     "ss.GradientDescent(.1, 2.5)": "steps",
-    "ss.PaperStart('small')": "init_scale",
-    "ss.PaperStart(None)": "init_scale",
+    "ss.RandomStart('small')": "init_scale",
+    "ss.RandomStart(None)": "init_scale",
     "ss.FixedPointStart(0)": "subset",
     "ss.FixedPointStart((.5,))": "subset",
     "ss.EigenvectorStart(.5)": "direction",
@@ -90,22 +90,22 @@ REFUSED = {
     "train(record={'a': 1})": "record",
     "ss.resume(3)": "interrupted",
     "ss.solver_error(3)": "trajectory",
-    "ss.predict(3, model)": "task",
+    "ss.predict(model, 3)": "task",
     "ss.predict(task, 3)": "model",
-    "ss.predict(task, model, seeds='three')": "seeds",
-    "ss.predict(task, model, until='soon')": "until",
+    "ss.predict(model, task, seeds='three')": "seeds",
+    "ss.predict(model, task, method=3)": "method",
     "setting(task=3)": "task",
     "setting(model=3)": "model",
     "setting(method=3)": "method",
     "setting(init=3)": "init",
     "setting(record=3)": "record",
-    "setting(seeds=3)": "seeds",
+    "setting(seeds='3')": "seeds",
     "setting(seeds=(.5,))": "seeds",
-    "read(seeds=3)": "seeds",
+    "read(seeds={})": "seeds",
     "read(seeds=[.5])": "seeds",
     "read(model={**values['model'], 'heads': 'x'})": "heads",
     "read(record={**values['record'], 'points': 'x'})": "record.points",
-    "read(init={'kind': 'given_start', 'arrays': {'v': 'x'}})": "weights['v']",
+    "read(init={'kind': 'given', 'arrays': {'v': 'x'}})": "weights['v']",
     "Setting.from_dict([1])": "setting",
     "Setting.from_dict('words')": "setting",
 }
@@ -123,7 +123,7 @@ ACCEPTED = [
     "setting(seeds=(np.int64(0), np.int32(1))).digest",
     "read(model={**values['model'], 'heads': 2.0}).digest",
     "task.sample(np.int64(3))",
-    "ss.predict(task, model, seeds=np.arange(2), until=1)",
+    "ss.predict(model, task, seeds=np.arange(2))",
 ]
 
 

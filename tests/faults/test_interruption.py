@@ -11,7 +11,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.cli import main
-from saddlescope.dynamics.checkpoint import write_checkpoint
+from saddlescope.dynamics._checkpoint import write_checkpoint
 
 COMMAND = shlex.split(
     "train --spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200 --out out"
@@ -121,7 +121,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_bits(
     assert code == -signal.SIGKILL
     assert not Path("out/run").exists(), "half a run is none"
     whole, told = uninterrupted(method), list[ss.Progress]()
-    rest = ss.run(whole.setting, progress=told.append, checkpoint="out/checkpoint.npz")
+    rest = ss.train(whole.setting, progress=told.append, checkpoint="out/checkpoint.npz")
     # Three checkpoints of a hundred steps each had been written.
     assert all(progress.share > 300 / 5000 for progress in told), "it began anew"
     assert rest.equals(whole)

@@ -45,7 +45,7 @@ def build(task: dict[str, Any], model: str, start: str, scale: float, method: An
     matrix = turned(task["spectrum"], task["angle"])
     given_task = {k: v for k, v in task.items() if k not in {"spectrum", "angle"}}
     init: Any = {
-        "paper": lambda: ss.PaperStart(scale),
+        "paper": lambda: ss.RandomStart(scale),
         "balanced": lambda: ss.BalancedStart(scale),
         "eigenvector": lambda: ss.EigenvectorStart(1, scale),
         "fixed point": lambda: ss.FixedPointStart((0,), scale),
@@ -63,7 +63,7 @@ def build(task: dict[str, Any], model: str, start: str, scale: float, method: An
 def run_or_reason(*arguments: Any) -> ss.Trajectory | str:
     """The run, or why there is none."""
     try:
-        return ss.run(build(*arguments))
+        return ss.train(build(*arguments))
     except SaddlescopeError as reason:
         return str(reason)
 
@@ -151,7 +151,7 @@ GOOD = Setting(
     task=ss.InContextRegression([0.6, 0.3], context_length=31),
     model=ss.SeparateAttention(2),
     method=ss.GradientDescent(0.1, 10),
-    init=ss.PaperStart(0.1),
+    init=ss.RandomStart(0.1),
     record=ss.Record(points=9),
     seeds=(0, 1),
 ).to_dict()

@@ -50,7 +50,7 @@ def test_flow_agrees_with_lsoda():
             [(k * on_query).sum(1), (v[:, None] * on_query).ravel(), (v[:, None] * on_key).ravel()]
         )
 
-    start = ss.PaperStart(0.1).weights(MODEL, TASK, seed=0)
+    start = ss.RandomStart(0.1).weights(MODEL, TASK, seed=0)
     flat = np.concatenate([start[name].ravel() for name in ("v", "k", "q")])
     times = np.linspace(0, 2000, 41)
     expected = solve_ivp(

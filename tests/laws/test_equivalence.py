@@ -41,7 +41,7 @@ PAIRS = [
 @pytest.mark.parametrize("task", [TASK, PROMPTS], ids=["population", "statistics"])
 def test_attention_is_a_linear_network_step_by_step(attention, network, task):
     """T4: the same start gives the same path, at every one of 300 steps."""
-    start = ss.PaperStart(1.0).weights(attention, TASK, seed=0)
+    start = ss.RandomStart(1.0).weights(attention, TASK, seed=0)
     method = ss.GradientDescent(0.2, 300)
     ours = ss.train(attention, task, weights=start, method=method, record=301)
     theirs = ss.train(
@@ -57,7 +57,7 @@ def test_attention_is_a_linear_network_step_by_step(attention, network, task):
 @pytest.mark.parametrize(("attention", "network"), PAIRS)
 def test_attention_is_a_linear_network_on_every_prompt(attention, network):
     """T4 again, the network trained by autodiff through its own layers on the prompts."""
-    start = ss.PaperStart(1.0).weights(attention, TASK, seed=0)
+    start = ss.RandomStart(1.0).weights(attention, TASK, seed=0)
     steps = 200
     run = ss.train(
         attention, PROMPTS, weights=start, method=ss.GradientDescent(0.2, steps), record=steps + 1
@@ -79,7 +79,7 @@ def test_statistics_are_the_data(model):
     """T6: a thousand steps on prompts and on their statistics take the same path."""
     gain = 31 if model.normalisation == "none" else 1
     rate = 0.05 / model.time_unit(gain)
-    start = ss.PaperStart(0.5 / gain ** (1 / model.degree)).weights(model, TASK, seed=2)
+    start = ss.RandomStart(0.5 / gain ** (1 / model.degree)).weights(model, TASK, seed=2)
     run = ss.train(
         model, PROMPTS.statistics(), weights=start, method=ss.GradientDescent(rate, 1000)
     )
@@ -105,7 +105,7 @@ def test_a_rotated_task_is_the_same_task():
         spectrum=ss.Spectrum([0.4, 0.3, 0.2, 0.1], basis), context_length=31
     )
     model = ss.SeparateAttention(heads=4)
-    start = ss.PaperStart(0.3).weights(model, TASK, seed=0)
+    start = ss.RandomStart(0.3).weights(model, TASK, seed=0)
     method = ss.GradientFlow(until=200)
     plain = ss.train(model, TASK, weights=start, method=method, record=50)
     other = ss.train(model, turned, weights=model.rotate(start, basis.T), method=method, record=50)
@@ -117,11 +117,12 @@ def test_a_rotated_task_is_the_same_task():
 
 def test_diagonal_and_dense_population_risks_agree():
     """The common eigenbasis is a shortcut: the dense T3 gives the same loss and force."""
-    from saddlescope.dynamics.risk import DenseRisk, make_risk
+    from saddlescope.risk import DenseRisk
 
     model = ss.SeparateAttention(heads=3)
-    fast, basis = make_risk(model, TASK)
-    assert basis is None
+    objective = model.objective(TASK)
+    fast = objective.risk
+    assert objective.basis is None
     moments = TASK.moments()
     dense = DenseRisk(1.0, moments.label_power, moments.drive, moments.summary, moments.query)
     learned = np.random.default_rng(0).normal(size=(4, 4))

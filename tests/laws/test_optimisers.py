@@ -26,7 +26,7 @@ def _optax_mixes_dtypes():
 )
 def test_attention_is_a_linear_network_under_elementwise_optimisers(attention, network, optimiser):
     """T4: the same path to 1e-9 over 300 steps."""
-    start = ss.PaperStart(0.5).weights(attention, TASK, seed=0)
+    start = ss.RandomStart(0.5).weights(attention, TASK, seed=0)
     method = ss.Optimiser(optimiser, steps=300)
     ours = ss.train(attention, TASK, weights=start, method=method, record=31)
     theirs = ss.train(
@@ -71,8 +71,6 @@ def test_stochastic_descent_approaches_descent_as_the_batch_grows():
 
 def test_fresh_prompts_have_the_exact_moments():
     """The sampler inside compiled loops and the one outside draw from one law."""
-    from saddlescope.dynamics.sampler import make_sampler
-
     task = ss.InContextRegression(
         spectrum=[[0.5, 0.2], [0.2, 0.4]],
         context_length={3: 0.5, 8: 0.5},
@@ -84,7 +82,7 @@ def test_fresh_prompts_have_the_exact_moments():
     for law in (task, pool):
         samples = []
         with jax.enable_x64(True):
-            sampler = jax.tree.map(jax.numpy.asarray, make_sampler(law))
+            sampler = jax.tree.map(jax.numpy.asarray, law.sampler())
             draw = jax.jit(lambda key, sampler=sampler: sampler.draw(key, 20_000))
             for seed in range(12):
                 batch = draw(jax.random.key(seed))

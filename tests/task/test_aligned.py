@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from saddlescope.errors import InvalidInput
-from saddlescope.task import Spectrum
-from saddlescope.task.aligned import AlignedRegression, VectorPrompts
+from saddlescope.task import AlignedRegression, Prompts, Spectrum
 
 BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
 SPECTRUM = Spectrum([1.0, 0.5, 0.2], BASIS)
@@ -74,8 +73,8 @@ def test_nonsense_is_refused():
     with pytest.raises(InvalidInput, match="context_length"):
         AlignedRegression(SPECTRUM, [7, 8])
     with pytest.raises(InvalidInput, match=r"y\.shape"):
-        VectorPrompts(np.ones((2, 3, 4)), np.ones((2, 3)))
+        Prompts(np.ones((2, 3, 4)), np.ones((2, 3, 5)))
     with pytest.raises(InvalidInput, match=r"x\.shape"):
-        VectorPrompts(np.ones((0, 3, 4)), np.ones((0, 3, 4)))
-    with pytest.raises(InvalidInput, match="vectors"):
+        Prompts(np.ones((0, 3, 4)), np.ones((0, 3, 4)))
+    with pytest.raises(InvalidInput, match="reduced blocks only"):
         AlignedRegression(SPECTRUM, 7).block_statistics()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saddlescope.errors import InvalidInput
-from saddlescope.task import InContextRegression, Prompts, Statistics, prompts, regression
+from saddlescope.task import InContextRegression, Prompts, Statistics, regression, statistics
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.standard_normal((50, 6, 3)), RANDOM.standard_normal((50, 6))
@@ -97,7 +97,7 @@ def split(data: Prompts, borders: list[int]) -> Iterator[Prompts]:
 def test_any_split_into_batches_gives_the_same(borders: list[int], chunk: int) -> None:
     whole = MANY_LENGTHS.statistics()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prompts, "_CHUNK", chunk)
+        patch.setattr(statistics, "_CHUNK", chunk)
         parts = Statistics.from_batches(split(MANY_LENGTHS, borders))
     # Sums of 50 terms of order 1 in another order: √50 roundings of 1e-16, and some.
     np.testing.assert_allclose(parts.second_moment, whole.second_moment, atol=1e-13)

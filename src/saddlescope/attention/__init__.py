@@ -1,10 +1,10 @@
 """What is trained: attention, merged, separate and deep, and the networks it is equivalent to."""
 
+from saddlescope.arrays import Weights
 from saddlescope.attention.base import (
     AbstractAttention,
     AbstractLinearAttention,
     Parametrisation,
-    Weights,
 )
 from saddlescope.attention.deep import DeepAttention
 from saddlescope.attention.linear_network import ConvolutionalNetwork, TwoLayerNetwork
@@ -17,7 +17,7 @@ from saddlescope.attention.starts import (
     EigenvectorStart,
     FixedPointStart,
     GivenStart,
-    PaperStart,
+    RandomStart,
 )
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "GivenStart",
     "LinearTransformer",
     "MergedAttention",
-    "PaperStart",
     "Parametrisation",
+    "RandomStart",
     "SeparateAttention",
     "TwoLayerNetwork",
     "Weights",

@@ -5,23 +5,22 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import Array, Weights
+from saddlescope.attention.formulas.query_row import RowOptions
 from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import part
 
-Array: TypeAlias = Any
-"""A NumPy or a JAX array: the formulas of this folder use what both offer."""
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-Weights: TypeAlias = dict[str, Array]
-"""Named weight arrays; a leading seed axis in ensembles."""
-
-# Up to this many products a broadcast-multiply-sum, which XLA fuses into one loop, beats the call
-# into a matrix multiplication (measured on a CPU: 0.1 against 0.7 µs a step at D = 4, H = 5).
-FUSED_PRODUCTS = 640
+    from saddlescope.risk import Objective
+    from saddlescope.task import AbstractData, Prompts
 
 
 class Parametrisation(Enum):
@@ -33,18 +32,23 @@ class Parametrisation(Enum):
     """Pairs of a key and a query."""
 
 
+@part("model")
 class AbstractAttention(abc.ABC):
     """A model that predicts the label of each prompt's query from named weights.
 
-    `normalisation` is `"context"` (attention divided by N) or `"none"` (the authors' code, a `gain`
-    of N on the normalised one). A model of your own subclasses this one, or
-    `AbstractLinearAttention` where it has an effective map; CONTRIBUTING shows how.
+    - `heads`: H, the number of heads.
+    - `normalisation`: `context`, attention divided by N, or `none`, a `gain` of N on it, as in the
+      authors' code.
+    - `activation`: `linear` or `softmax`.
+    - `softmax_scale`: what multiplies the scores before a softmax.
+
+    A model of your own is a frozen dataclass that derives from this one, or from
+    `AbstractLinearAttention` where it has an effective map. `examples/own_model.py` is one.
     """
 
     heads: int
     normalisation: str
     activation: str = "linear"
-    """`linear`, or `softmax`."""
     softmax_scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -81,13 +85,34 @@ class AbstractAttention(abc.ABC):
         """The names of each conserved quantity's axes."""
 
     @abc.abstractmethod
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
-        r"""$\hat y$ of each of `prompts`, which has x, y, lengths, summary and query."""
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
+        r"""$\hat y$ of each of `prompts`."""
 
     @property
     def is_linear(self) -> bool:
         """Whether the prediction is linear in fixed features of the prompt (T6)."""
         return False
+
+    @property
+    def has_exact_loss(self) -> bool:
+        """Whether the loss on a law is known exactly, without prompts."""
+        return self.is_linear
+
+    @property
+    def has_vector_labels(self) -> bool:
+        """Whether the prediction is a vector of D numbers rather than one."""
+        return False
+
+    def objective(self, task: AbstractData) -> Objective:
+        """The loss that training on a task or on data descends."""
+        if task.has_vector_labels and not self.has_vector_labels:
+            raise InvalidInput("task", task, "its labels are vectors: they need LinearTransformer")
+        return self._objective(task, self.gain(task.fixed_length))
+
+    def _objective(self, task: AbstractData, gain: float) -> Objective:
+        return task.prompt_objective(gain)
 
     def gain(self, context_length: int | None) -> float:
         """What multiplies the normalised attention: 1, or N without normalisation."""
@@ -107,7 +132,7 @@ class AbstractAttention(abc.ABC):
         """
         return float(gain ** (2 / self.degree))
 
-    def check_weights(self, weights: Mapping[str, Any], dimension: int) -> Weights:
+    def check_weights(self, weights: Mapping[str, ArrayLike], dimension: int) -> Weights:
         """Validate given weights, without or with a leading seed axis; return float64 arrays."""
         shapes = self.shapes(dimension)
         if not isinstance(weights, Mapping) or set(weights) != set(shapes):
@@ -128,10 +153,11 @@ class AbstractLinearAttention(AbstractAttention):
 
     The effective map is that of the normalised attention, whatever the `normalisation`. With
     `activation="softmax"` the same weights are put to another use, and W says nothing.
+
+    - `blocks`: `reduced`, or `full` where all blocks of value, key and query train (T5).
     """
 
     blocks: str = "reduced"
-    """`reduced`, or `full` where all blocks of value, key and query train (T5)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,10 +186,10 @@ class AbstractLinearAttention(AbstractAttention):
         """The largest rank that the effective map can have."""
 
     @abc.abstractmethod
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+    def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         r"""$W$, so that $\hat y = \beta^\top W x_q$."""
 
-    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+    def coefficients(self, weights: Weights, gain: Array = 1.0) -> Array:
         """What multiplies the features that a linear model is linear in: W, or θ of T5."""
         return self.effective_map(weights, gain)
 
@@ -187,7 +213,14 @@ class AbstractLinearAttention(AbstractAttention):
     def realise(self, effective_map: FloatArray) -> Weights:
         """The weights of least norm with a given effective map at gain 1 (T8)."""
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+    def _objective(self, task: AbstractData, gain: float) -> Objective:
+        if not self.is_linear:
+            return super()._objective(task, gain)
+        return task.linear_objective(self.blocks, gain)
+
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
         mapped = prompts.summary @ self.effective_map(weights, gain)
         return (mapped * prompts.query).sum(-1)
 
@@ -202,33 +235,10 @@ class AbstractLinearAttention(AbstractAttention):
         return self.is_linear and self.blocks == "reduced"
 
     @property
-    def row_options(self) -> dict[str, Any]:
+    def row_options(self) -> RowOptions:
         """How the query's row is weighted (`query_row`)."""
         softmax = self.activation == "softmax"
-        return {
-            "softmax_scale": self.softmax_scale if softmax else None,
-            "include_query": not softmax or self.normalisation == "none",
-        }
-
-
-def outer_sum(left: Float[Array, "J D"], right: Float[Array, "J D"]) -> Float[Array, "D D"]:
-    r"""$\sum_j a_j b_j^\top$, as one fused loop where that is faster."""
-    pairs, dimension = left.shape
-    if pairs * dimension**2 <= FUSED_PRODUCTS:
-        return (left[:, :, None] * right[:, None, :]).sum(0)
-    return left.T @ right
-
-
-def apply_to_rows(rows: Float[Array, "J D"], matrix: Float[Array, "D D"]) -> Float[Array, "J D"]:
-    r"""$M a_j$ for every row $a_j$, as one fused loop where that is faster."""
-    pairs, dimension = rows.shape
-    if pairs * dimension**2 <= FUSED_PRODUCTS:
-        return (rows[:, None, :] * matrix[None, :, :]).sum(-1)
-    return rows @ matrix.T
-
-
-def singular_parts(effective_map: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""$W = \sum_m s_m\, a_m b_m^\top$ without its vanishing terms: `a[m, D], s[m], b[m, D]`."""
-    left, values, right = np.linalg.svd(effective_map)
-    kept = values > 1e-12 * max(values[0], np.finfo(float).tiny)
-    return left.T[kept], values[kept], right[kept]
+        return RowOptions(
+            softmax_scale=self.softmax_scale if softmax else None,
+            include_query=not softmax or self.normalisation == "none",
+        )

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.arrays import Array, Weights, namespace
+from saddlescope.attention.base import AbstractAttention
+from saddlescope.attention.formulas.query_row import attended, hidden_labels, softmax
 from saddlescope.checks import whole_number
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    from saddlescope.task import Prompts
 
 
+@kind("model", "deep")
 @dataclass(frozen=True)
 class DeepAttention(AbstractAttention):
     r"""`layers` of attention with `heads` heads each; merged where `rank` is None.
@@ -33,6 +38,9 @@ class DeepAttention(AbstractAttention):
     the papers draw them (section 0), and all others of the same weight alike. One layer is
     `MergedAttention` or `SeparateAttention` with full blocks (T5): the value's last row is
     $(\nu, v)$, $K_i$ has U and below it the row u, the key is $(k, \kappa)$.
+
+    - `layers`: L, the number of layers.
+    - `rank`: R, the key–query pairs of a head; none where key and query are merged.
 
     >>> DeepAttention(layers=3, heads=2).shapes(4)
     {'value': (3, 2, 5, 5), 'key_query': (3, 2, 5, 5)}
@@ -104,10 +112,12 @@ class DeepAttention(AbstractAttention):
         heads = ("layer", "head")
         return {"key_query_balance": (*heads, "rank"), "key_value_balance": heads}
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
         value, key_query = weights["value"], self._key_query(weights)
-        labels = jnp.concatenate([prompts.y[:, :-1], jnp.zeros_like(prompts.y[:, -1:])], axis=1)
-        tokens = jnp.concatenate([prompts.x, labels[:, :, None]], axis=2)
+        labels = hidden_labels(prompts)[:, :, None]
+        tokens = namespace(prompts.x).concatenate([prompts.x, labels], axis=2)
         for layer in range(self.layers - 1):
             change = self._attend(value[layer], key_query[layer], tokens, tokens, prompts, gain)
             tokens = tokens + change
@@ -127,26 +137,21 @@ class DeepAttention(AbstractAttention):
         key_query: Float[Array, "H T T"],
         tokens: Float[Array, "P M T"],
         attending: Float[Array, "P A T"],
-        prompts: Any,
-        gain: Any,
+        prompts: Prompts,
+        gain: Array,
     ) -> Float[Array, "P A W"]:
         """What the heads of one layer write to the attending tokens."""
+        xp = namespace(value, tokens)
         if self.activation == "linear":
             # V X (XᵀK X) = V (X Xᵀ) K X: no table of scores. Tokens beyond a prompt's own length
             # are zero, add nothing to X Xᵀ and stay zero.
             moment = tokens.swapaxes(1, 2) @ tokens / prompts.lengths[:, None, None]
-            read = jnp.einsum("hwt,pts->phws", value, moment)
-            mapped = gain * jnp.einsum("phws,hsu->pwu", read, key_query)
+            read = xp.einsum("hwt,pts->phws", value, moment)
+            mapped = gain * xp.einsum("phws,hsu->pwu", read, key_query)
             return attending @ mapped.swapaxes(1, 2)
-        directions = jnp.einsum("hst,pat->phas", key_query, attending)
-        scores = self.softmax_scale * jnp.einsum("phas,pms->pham", directions, tokens)
-        present = self._present(prompts, tokens.shape[1])[:, None, None, :]
-        attention = jax.nn.softmax(jnp.where(present, scores, -jnp.inf), axis=-1)
-        read = jnp.einsum("pham,pmt->phat", attention, tokens)
-        return jnp.einsum("hwt,phat->paw", value, read)
-
-    def _present(self, prompts: Any, count: int) -> Array:
-        """Which tokens the softmax is taken over, [P, N+1]."""
-        place = jnp.arange(count)[None, :]
-        present = place < prompts.lengths[:, None].astype(place.dtype)
-        return present | (place == count - 1) if self.normalisation == "none" else present
+        directions = xp.einsum("hst,pat->phas", key_query, attending)
+        scores = self.softmax_scale * xp.einsum("phas,pms->pham", directions, tokens)
+        present = attended(prompts, include_query=self.normalisation == "none")
+        attention = softmax(scores, present[:, None, None, :])
+        read = xp.einsum("pham,pmt->phat", attention, tokens)
+        return xp.einsum("hwt,phat->paw", value, read)

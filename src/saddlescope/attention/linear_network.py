@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractLinearAttention, Array, Parametrisation, Weights
-from saddlescope.attention.merged import MergedAttention, unvectorise, vectorise
+from saddlescope.arrays import Array, Weights, unvectorise, vectorise
+from saddlescope.attention.base import AbstractLinearAttention, Parametrisation
+from saddlescope.attention.merged import MergedAttention
 from saddlescope.attention.separate import SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.task.prompts import cubic_features
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    from saddlescope.task import Prompts
 
 
+@kind("model", "two_layer_network")
 @dataclass(frozen=True)
 class TwoLayerNetwork(AbstractLinearAttention):
     r"""$\hat y = w_2^\top W_1 z$, two layers on the cubic feature (Z eq. 11).
@@ -49,7 +54,7 @@ class TwoLayerNetwork(AbstractLinearAttention):
     def capacity(self, dimension: int) -> int:
         return dimension
 
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+    def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         return gain * unvectorise(weights["hidden"].T @ weights["output"])
 
     def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
@@ -75,9 +80,10 @@ class TwoLayerNetwork(AbstractLinearAttention):
     def realise(self, effective_map: FloatArray) -> Weights:
         return self.from_attention(self._attention.realise(effective_map))
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
-        features = cubic_features(prompts.summary, prompts.query)
-        return gain * (features @ weights["hidden"].T) @ weights["output"]
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
+        return gain * (prompts.cubic_features @ weights["hidden"].T) @ weights["output"]
 
     @property
     def _attention(self) -> MergedAttention:
@@ -92,6 +98,7 @@ class TwoLayerNetwork(AbstractLinearAttention):
         return {"v": weights["output"], "U": unvectorise(weights["hidden"])}
 
 
+@kind("model", "convolutional_network")
 @dataclass(frozen=True)
 class ConvolutionalNetwork(AbstractLinearAttention):
     r"""$\hat y = \sum_i v_i\, q_i^\top K_i z$, three layers on the cubic feature (Z eq. 18).
@@ -126,7 +133,7 @@ class ConvolutionalNetwork(AbstractLinearAttention):
     def capacity(self, dimension: int) -> int:
         return min(dimension, self.heads)
 
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+    def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         return self._attention.effective_map(self.to_attention(weights), gain)
 
     def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
@@ -158,10 +165,11 @@ class ConvolutionalNetwork(AbstractLinearAttention):
     def realise(self, effective_map: FloatArray) -> Weights:
         return self.from_attention(self._attention.realise(effective_map))
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
-        count, dimension = prompts.summary.shape
-        features = cubic_features(prompts.summary, prompts.query)
-        patches = features.reshape(count, dimension, dimension)
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
+        shape = (prompts.count, prompts.dimension, prompts.dimension)
+        patches = prompts.cubic_features.reshape(shape)
         convolved = patches @ weights["kernel"].T
         return gain * (convolved * weights["hidden"].T[None]).sum(1) @ weights["output"]
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Array, Weights
+from saddlescope.arrays import Array, Weights
+from saddlescope.attention.base import AbstractAttention
 from saddlescope.checks import FloatArray, one_of, real_array
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    from saddlescope.risk import Objective
+    from saddlescope.task import AbstractData, Prompts
 
 _AXES = {
     "p2": ("output", "label"),
@@ -20,6 +27,7 @@ _AXES = {
 }
 
 
+@kind("model", "linear_transformer")
 @dataclass(frozen=True)
 class LinearTransformer(AbstractAttention):
     r"""$f(Z) = Z + W_P (ZZ^\top/N) W_Q Z$ on tokens $(x; y) \in R^{2D}$ (T15).
@@ -28,6 +36,8 @@ class LinearTransformer(AbstractAttention):
     $W_Q$'s left column $(q_1; q_2)$ reach it, so that the other blocks never move. Weights are
     D×D: `p2, q1` with `blocks="reduced"`, where $\hat y = p_2 W\hat\Sigma q_1 x_q$, and `p1, q2`
     besides with `"full"`, which start at zero and stay there on the population.
+
+    - `blocks`: `reduced`, or `full` where all four blocks train.
 
     >>> LinearTransformer(blocks="full").shapes(2)
     {'p2': (2, 2), 'q1': (2, 2), 'p1': (2, 2), 'q2': (2, 2)}
@@ -67,8 +77,26 @@ class LinearTransformer(AbstractAttention):
     def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
         return {"norm_balance": ()}
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, "P D"]:
-        r"""$\hat y$ of each of `prompts`, which has x, y, lengths and query.
+    @property
+    def has_exact_loss(self) -> bool:
+        return self.blocks == "reduced"
+
+    @property
+    def has_vector_labels(self) -> bool:
+        return True
+
+    def _objective(self, task: AbstractData, gain: float) -> Objective:
+        found = task.vector_objective(gain)
+        if self.blocks == "full" and not task.is_given:
+            raise InvalidInput(
+                "blocks", self.blocks, "has no exact loss: take reduced blocks, or fresh prompts"
+            )
+        return found
+
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
+        r"""$\hat y$ of each of `prompts`.
 
         $\frac1N\sum_n (p_1x_n + p_2y_n)(x_n^\top q_1x_q + y_n^\top q_2x_q)$, and with full blocks
         the query's own token, $\frac1N p_1x_q\,(x_q^\top q_1x_q)$.

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractLinearAttention, Array, Parametrisation, Weights
+from saddlescope.arrays import Array, Weights, namespace
+from saddlescope.attention.base import AbstractLinearAttention, Parametrisation
 from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
 from saddlescope.attention.formulas.query_row import query_row
 from saddlescope.checks import FloatArray
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    from saddlescope.task import Prompts
 
 
+@kind("model", "merged")
 @dataclass(frozen=True)
 class MergedAttention(AbstractLinearAttention):
     r"""ATTN_M: $\hat y = \sum_i v_i\, \beta^\top U_i x_q$ (Z eq. 10), weights `v[H]`, `U[H, D, D]`.
@@ -62,13 +67,13 @@ class MergedAttention(AbstractLinearAttention):
     def capacity(self, dimension: int) -> int:
         return dimension
 
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+    def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         return ((gain * weights["v"])[:, None, None] * weights["U"]).sum(0)
 
-    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+    def coefficients(self, weights: Weights, gain: Array = 1.0) -> Array:
         if self.blocks == "reduced":
             return self.effective_map(weights, gain)
-        return gain * block_coefficients(weights, jnp)
+        return gain * block_coefficients(weights)
 
     def pull_back(self, weights: Weights, force: Array) -> Weights:
         if self.blocks == "full":
@@ -78,18 +83,20 @@ class MergedAttention(AbstractLinearAttention):
             "U": weights["v"][:, None, None] * force[None],
         }
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
         if self.is_summarised:
             return super().predict(weights, prompts, gain)
-        nu, u = weights.get("nu"), weights.get("u")
-        directions = jnp.einsum("hab,pb->pha", weights["U"], prompts.query)
+        nu, u, xp = weights.get("nu"), weights.get("u"), namespace(weights["U"], prompts.x)
+        directions = xp.einsum("hab,pb->pha", weights["U"], prompts.query)
         predicted = query_row(
             prompts,
             directions,
-            jnp.zeros(directions.shape[:2]) if u is None else prompts.query @ u.T,
+            xp.zeros(directions.shape[:2]) if u is None else prompts.query @ u.T,
             weights["v"],
-            jnp.zeros(directions.shape[1:]) if nu is None else nu,
-            **self.row_options,
+            xp.zeros(directions.shape[1:]) if nu is None else nu,
+            self.row_options,
         )
         return predicted if self.activation == "softmax" else gain * predicted
 
@@ -123,14 +130,3 @@ class MergedAttention(AbstractLinearAttention):
         if value > 0:
             weights["v"][0], weights["U"][0] = value, effective_map / value
         return weights
-
-
-def vectorise(matrix: Float[Array, "*S D D"]) -> Float[Array, "*S DD"]:
-    """Stack the columns of a matrix: the order of the cubic feature (T4)."""
-    return matrix.swapaxes(-1, -2).reshape(*matrix.shape[:-2], -1)
-
-
-def unvectorise(vector: Float[Array, "*S DD"]) -> Float[Array, "*S D D"]:
-    """The matrix whose stacked columns are the vector (T4)."""
-    dimension = round(vector.shape[-1] ** 0.5)
-    return vector.reshape(*vector.shape[:-1], dimension, dimension).swapaxes(-1, -2)

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import (
-    AbstractLinearAttention,
-    Array,
-    Parametrisation,
-    Weights,
-    apply_to_rows,
-    outer_sum,
-    singular_parts,
-)
+from saddlescope.arrays import Array, Weights, apply_to_rows, namespace, outer_sum
+from saddlescope.attention.base import AbstractLinearAttention, Parametrisation
 from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
 from saddlescope.attention.formulas.query_row import query_row
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    from saddlescope.task import Prompts
 
 
+@kind("model", "separate")
 @dataclass(frozen=True)
 class SeparateAttention(AbstractLinearAttention):
     r"""ATTN_S: $U_i = \sum_r k_{i,r} q_{i,r}^\top$ (Z eq. 17, 78), weights `v[H]`, `k, q[H, R, D]`.
 
     `blocks="full"` adds `nu[H, D]` and `kappa[H, R]` (T5), which start at zero; `activation` as in
     `MergedAttention`.
+
+    - `rank`: R, the number of key–query pairs of a head.
 
     >>> SeparateAttention(heads=5, rank=2).shapes(4)
     {'v': (5,), 'k': (5, 2, 4), 'q': (5, 2, 4)}
@@ -82,16 +81,16 @@ class SeparateAttention(AbstractLinearAttention):
     def capacity(self, dimension: int) -> int:
         return min(dimension, self.heads * self.rank)
 
-    def effective_map(self, weights: Weights, gain: Any = 1.0) -> Float[Array, "D D"]:
+    def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         v, k, q = weights["v"], weights["k"], weights["q"]
         dimension = k.shape[-1]
         keys = (gain * v)[:, None, None] * k
         return outer_sum(keys.reshape(-1, dimension), q.reshape(-1, dimension))
 
-    def coefficients(self, weights: Weights, gain: Any = 1.0) -> Array:
+    def coefficients(self, weights: Weights, gain: Array = 1.0) -> Array:
         if self.blocks == "reduced":
             return self.effective_map(weights, gain)
-        return gain * block_coefficients(merge_blocks(weights), jnp)
+        return gain * block_coefficients(merge_blocks(weights))
 
     def pull_back(self, weights: Weights, force: Array) -> Weights:
         v, k, q = weights["v"], weights["k"], weights["q"]
@@ -115,19 +114,22 @@ class SeparateAttention(AbstractLinearAttention):
             "q": v[:, None, None] * on_keys,
         }
 
-    def predict(self, weights: Weights, prompts: Any, gain: Any = 1.0) -> Float[Array, " P"]:
+    def predict(
+        self, weights: Weights, prompts: Prompts, gain: Array = 1.0
+    ) -> Float[Array, "P *labels"]:
         if self.is_summarised:
             return super().predict(weights, prompts, gain)
-        matched = jnp.einsum("hrd,pd->phr", weights["q"], prompts.query)
+        xp = namespace(weights["q"], prompts.x)
+        matched = xp.einsum("hrd,pd->phr", weights["q"], prompts.query)
         nu, kappa = weights.get("nu"), weights.get("kappa")
-        directions = jnp.einsum("phr,hrd->phd", matched, weights["k"])
+        directions = xp.einsum("phr,hrd->phd", matched, weights["k"])
         predicted = query_row(
             prompts,
             directions,
-            jnp.zeros(directions.shape[:2]) if kappa is None else (matched * kappa[None]).sum(-1),
+            xp.zeros(directions.shape[:2]) if kappa is None else (matched * kappa[None]).sum(-1),
             weights["v"],
-            jnp.zeros(directions.shape[1:]) if nu is None else nu,
-            **self.row_options,
+            xp.zeros(directions.shape[1:]) if nu is None else nu,
+            self.row_options,
         )
         return predicted if self.activation == "softmax" else gain * predicted
 
@@ -193,3 +195,10 @@ def merge_blocks(weights: Weights) -> Weights:
         "U": (k[:, :, :, None] * q[:, :, None, :]).sum(1),
         "u": (weights["kappa"][:, :, None] * q).sum(1),
     }
+
+
+def singular_parts(effective_map: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""$W = \sum_m s_m\, a_m b_m^\top$ without its vanishing terms: `a[m, D], s[m], b[m, D]`."""
+    left, values, right = np.linalg.svd(effective_map)
+    kept = values > 1e-12 * max(values[0], np.finfo(float).tiny)
+    return left.T[kept], values[kept], right[kept]

@@ -3,65 +3,89 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
-from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
+from saddlescope.arrays import Weights
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention
+from saddlescope.checks import (
+    FloatArray,
+    list_seeds,
+    number,
+    one_of,
+    real_array,
+    seed_labels,
+    whole_number,
+)
 from saddlescope.errors import InvalidInput
-from saddlescope.task.aligned import VectorPrompts
-from saddlescope.task.base import AbstractTask
-from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.setting.kinds import kind, part
+from saddlescope.task import AbstractData, AbstractTask, RegressionMoments
 
-Task = AbstractTask | Prompts | Statistics | VectorPrompts
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
+@part("init")
 class AbstractStart(abc.ABC):
-    """Gives the initial weights of each seed."""
+    """Gives the initial weights of each seed.
+
+    - `init_scale`: w, the scale of random weights.
+    """
 
     @abc.abstractmethod
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         """The initial weights of one seed, in float64."""
 
+    def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
+        """The seeds that it has weights for, None where it has them for any."""
+        return None
 
+    def check(self, model: AbstractAttention, task: AbstractData, seeds: tuple[int, ...]) -> None:
+        """Raise where it cannot give the weights of these seeds."""
+        for seed in {seeds[0], max(seeds)}:
+            self.weights(model, task, seed)
+
+
+@kind("init", "random")
 @dataclass(frozen=True)
-class PaperStart(AbstractStart):
+class RandomStart(AbstractStart):
     """The papers' random start of a scale w: $v_i \\sim N(0, w^2/H)$, … (section 0)."""
 
-    scale: float = 0.01
+    init_scale: float = 0.01
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
+        _check_scale(self)
 
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
         deviations = model.deviations(task.dimension)
         return {
-            name: self.scale * deviations[name] * generator.standard_normal(shape)
+            name: self.init_scale * deviations[name] * generator.standard_normal(shape)
             for name, shape in model.shapes(task.dimension).items()
         }
 
 
+@kind("init", "balanced")
 @dataclass(frozen=True)
 class BalancedStart(AbstractStart):
     """A start of a scale w on which every conserved quantity (T14) is zero.
 
-    `direction="random"` balances the papers' random start. `direction="aligned"` takes, for merged
-    attention, every key–query matrix along the drive (T10; at Λ = I this is T9's own start).
+    - `direction`: `random` balances the papers' random start; `aligned` takes, for merged
+      attention, every key–query matrix along the drive (T10; at Λ = I this is T9's own start).
     """
 
-    scale: float = 0.01
+    init_scale: float = 0.01
     direction: str = "random"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
+        _check_scale(self)
         one_of("direction", self.direction, ("random", "aligned"))
 
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
-        drawn = PaperStart(self.scale).weights(model, task, seed)
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
+        drawn = RandomStart(self.init_scale).weights(model, task, seed)
         if self.direction == "aligned":
             if set(drawn) != {"v", "U"}:
                 raise InvalidInput("direction", "aligned", "needs merged attention")
@@ -72,16 +96,18 @@ class BalancedStart(AbstractStart):
         return _with_map(model, self).balance(drawn)
 
 
+@kind("init", "fixed_point")
 @dataclass(frozen=True)
 class FixedPointStart(AbstractStart):
     """The minimal-norm weights of the fixed point that has learned `subset` (T8), plus noise.
 
-    `subset` counts eigenvectors from 0 in falling order of eigenvalue; `scale` is that of a random
-    perturbation drawn as the papers' start (0: exactly on the fixed point).
+    - `subset`: eigenvectors, counted from 0 in falling order of eigenvalue.
+    - `init_scale`: that of a random perturbation drawn as the papers' start (0: exactly on the
+      fixed point).
     """
 
-    subset: Any
-    scale: float = 0.0
+    subset: Sequence[int]
+    init_scale: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.subset, Iterable):
@@ -90,10 +116,11 @@ class FixedPointStart(AbstractStart):
         if len(set(members)) != len(members):
             raise InvalidInput("subset", self.subset, "must name each eigenvector once")
         object.__setattr__(self, "subset", members)
-        object.__setattr__(self, "scale", number("init_scale", self.scale, at_least=0.0))
+        scale = number("init_scale", self.init_scale, at_least=0.0)
+        object.__setattr__(self, "init_scale", scale)
 
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
-        directions = eigenvectors(task, self.subset)
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
+        directions = eigenvectors(task, tuple(self.subset))
         moments = _moments(task, "subset", self.subset)
         drive, summary, query = (
             _along(matrix, directions) for matrix in (moments.drive, moments.summary, moments.query)
@@ -104,77 +131,92 @@ class FixedPointStart(AbstractStart):
         exact = _with_map(model, self).realise(
             (directions.T * (values / model.gain(task.fixed_length))) @ directions
         )
-        if self.scale == 0:
+        if self.init_scale == 0:
             return exact
-        noise = PaperStart(self.scale).weights(model, task, seed)
+        noise = RandomStart(self.init_scale).weights(model, task, seed)
         return {name: exact[name] + noise[name] for name in exact}
 
 
+@kind("init", "eigenvector")
 @dataclass(frozen=True)
 class EigenvectorStart(AbstractStart):
-    """One head of value, key and query length `scale` along an eigenvector (T12), the rest zero."""
+    """One head along an eigenvector (T12), the rest zero.
+
+    - `direction`: the eigenvector, counted from 0 in falling order of eigenvalue.
+    - `init_scale`: the length of its value, key and query.
+    """
 
     direction: int = 0
-    scale: float = 0.01
+    init_scale: float = 0.01
 
     def __post_init__(self) -> None:
         place = whole_number("direction", self.direction, at_least=0)
         object.__setattr__(self, "direction", place)
-        object.__setattr__(self, "scale", number("init_scale", self.scale, above=0.0))
+        _check_scale(self)
 
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         (direction,) = eigenvectors(task, (self.direction,), "direction")
-        outer = self.scale**model.degree * np.outer(direction, direction)
+        outer = self.init_scale**model.degree * np.outer(direction, direction)
         return _with_map(model, self).realise(outer)
 
 
+@kind("init", "given")
 @dataclass(frozen=True, eq=False)
 class GivenStart(AbstractStart):
-    """Given weights: one set for all seeds, or one a seed along a leading axis."""
+    """Given weights: one set for all seeds, or one a seed along a leading axis.
 
-    arrays: Mapping[str, Any]
+    - `arrays`: the weights by name.
+    - `labelled`: the seeds along the leading axis, 0 to n − 1 by default.
+    """
+
+    arrays: Mapping[str, ArrayLike]
+    labelled: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.arrays, Mapping):
             raise InvalidInput("weights", self.arrays, "must be a mapping of names to arrays")
         arrays = {name: real_array(f"weights[{name!r}]", a) for name, a in self.arrays.items()}
         object.__setattr__(self, "arrays", arrays)
+        if self.labelled is not None:
+            object.__setattr__(self, "labelled", seed_labels(self.labelled))
 
-    def weights(self, model: AbstractAttention, task: Task, seed: int) -> Weights:
+    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         checked = model.check_weights(self.arrays, task.dimension)
-        if not self.is_ensemble(model, task):
+        labels = self.labels(model, task)
+        if labels is None:
             return checked
-        count = len(next(iter(checked.values())))
-        if seed >= count:
-            raise InvalidInput("seeds", seed, f"weights are given for {count} seeds")
-        return {name: array[seed] for name, array in checked.items()}
+        if seed not in labels:
+            raise InvalidInput("seeds", seed, f"weights are given for seeds {list_seeds(labels)}")
+        place = labels.index(seed)
+        return {name: array[place] for name, array in checked.items()}
 
-    def is_ensemble(self, model: AbstractAttention, task: Task) -> bool:
-        """Whether the arrays have a leading axis of seeds."""
+    def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
         name, shape = next(iter(model.shapes(task.dimension).items()))
-        return name in self.arrays and self.arrays[name].ndim == len(shape) + 1
-
-    def count(self, model: AbstractAttention, task: Task) -> int | None:
-        """How many seeds the weights are given for, None if one set serves all."""
         checked = model.check_weights(self.arrays, task.dimension)
-        return len(next(iter(checked.values()))) if self.is_ensemble(model, task) else None
+        if checked[name].ndim == len(shape):
+            return None
+        count = len(checked[name])
+        labels = tuple(range(count)) if self.labelled is None else tuple(self.labelled)
+        if len(labels) != count:
+            raise InvalidInput("seeds", labels, f"weights are given for {count} seeds")
+        return labels
 
 
 def stack_starts(
-    start: AbstractStart, model: AbstractAttention, task: Task, seeds: Iterable[int]
+    start: AbstractStart, model: AbstractAttention, task: AbstractData, seeds: Iterable[int]
 ) -> Weights:
     """The initial weights of an ensemble, seeds along the first axis."""
     each = [start.weights(model, task, seed) for seed in seeds]
     return {name: np.stack([weights[name] for weights in each]) for name in each[0]}
 
 
-def eigenvectors(task: Any, subset: tuple[int, ...], field: str = "subset") -> FloatArray:
+def eigenvectors(task: AbstractData, subset: tuple[int, ...], field: str = "subset") -> FloatArray:
     """The eigenvectors that a start names, as rows."""
     named = subset if field == "subset" else subset[0]
-    _moments(task, field, named)
+    law = _law(task, field, named)
     if subset and max(subset) >= task.dimension:
         raise InvalidInput(field, named, f"must name eigenvectors 0 to {task.dimension - 1}")
-    basis = task.common_basis
+    basis = law.common_basis
     if basis is None:
         raise InvalidInput(field, named, "needs covariances that commute")
     rows: FloatArray = basis.T[list(subset)]
@@ -187,10 +229,18 @@ def _with_map(model: AbstractAttention, start: AbstractStart) -> AbstractLinearA
     return model
 
 
-def _moments(task: Task, field: str, value: object) -> Any:
+def _law(task: AbstractData, field: str, value: object) -> AbstractTask:
     if not isinstance(task, AbstractTask):
         raise InvalidInput(field, value, "needs a task with known moments, not given data")
-    return task.moments()
+    return task
+
+
+def _moments(task: AbstractData, field: str, value: object) -> RegressionMoments:
+    return _law(task, field, value).moments()
+
+
+def _check_scale(start: RandomStart | BalancedStart | EigenvectorStart) -> None:
+    object.__setattr__(start, "init_scale", number("init_scale", start.init_scale, above=0.0))
 
 
 def _along(matrix: FloatArray, directions: FloatArray) -> FloatArray:

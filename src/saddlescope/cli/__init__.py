@@ -29,11 +29,12 @@ def main(arguments: list[str] | None = None) -> None:
     from saddlescope.cli import predict, reproduce, train, transformer
 
     _keep_compiled_programs()
+    words = sys.argv[1:] if arguments is None else arguments
     if not app.registered_commands:
-        app.command("predict", help=predict.EXAMPLE)(predict.predict)
-        app.command("train", help=train.EXAMPLE)(train.train)
-        # The fields of figures are flags too; which there are depends on the figures named.
+        # Fields are flags too; which there are depends on the kinds and the figures that are named.
         loose = {"ignore_unknown_options": True}
+        app.command("predict", help=predict.EXAMPLE, context_settings=loose)(predict.predict)
+        app.command("train", help=train.EXAMPLE, context_settings=loose)(train.train)
         command = app.command("reproduce", help=reproduce.EXAMPLE, context_settings=loose)
         command(reproduce.reproduce)
         small = typer.Typer(help=transformer.EXAMPLE, no_args_is_help=True, rich_markup_mode=None)
@@ -44,8 +45,10 @@ def main(arguments: list[str] | None = None) -> None:
             small.command(name, help=example, context_settings=loose)(verb)
         app.add_typer(small, name="transformer")
         app.callback()(_options)
-    words = sys.argv[1:] if arguments is None else arguments
-    sys.exit(_invoke(typer.main.get_command(app), words or ["--help"]))
+    code = _invoke(typer.main.get_command(app), words or ["--help"])
+    if code == 0 and words[:1] in (["predict"], ["train"]) and "--help" in words:
+        code = _show_fields(words[1:])
+    sys.exit(code)
 
 
 def _options(
@@ -56,6 +59,17 @@ def _options(
 
         typer.echo(f"saddlescope {__version__}")
         raise typer.Exit
+
+
+def _show_fields(words: list[str]) -> int:
+    """The rest of a help text: the fields of the kinds that the words choose."""
+    from saddlescope.cli.flags import setting_help
+
+    try:
+        typer.echo(setting_help(words))
+    except InvalidInput as wrong:
+        return _complain(str(wrong), 2)
+    return 0
 
 
 def _invoke(command: Any, arguments: list[str]) -> int:

@@ -71,23 +71,6 @@ def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
     ]
 
 
-def split_words(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Names of figures, and the fields of their settings given as --field value."""
-    names: list[str] = []
-    texts: dict[str, str] = {}
-    waiting = iter(words)
-    for word in waiting:
-        if not word.startswith("--"):
-            names.append(word)
-            continue
-        flag, equals, value = word[2:].partition("=")
-        given = value if equals else next(waiting, None)
-        if given is None:
-            raise InvalidInput(flag, "", "needs a value")
-        texts[flag.replace("-", "_")] = given
-    return names, texts
-
-
 def _with_progress(work: Any) -> Any:
     from saddlescope.running.progress import Progress
 

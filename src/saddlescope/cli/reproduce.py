@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from saddlescope.cli import options
-from saddlescope.cli.judged import make_and_show, split_words, with_fields
+from saddlescope.cli.flags import split_words
+from saddlescope.cli.judged import make_and_show, with_fields
 from saddlescope.errors import InvalidInput
 
 EXAMPLE = """Make the papers' figures and judge each claim about them.

@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
-from saddlescope.attention.starts import GivenStart
+from saddlescope.attention import GivenStart
 from saddlescope.checks import FloatArray
 from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
-from saddlescope.dynamics._train import run
-from saddlescope.dynamics.record import Record
+from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.setting import Setting
-from saddlescope.trajectory import Trajectory
+from saddlescope.trajectory import Result, Trajectory
 
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
@@ -51,7 +49,7 @@ class SeedComparison:
     """One seed's run beside its prediction."""
 
     seed: int
-    result: str
+    result: Result
     message: str
     final_loss: float | None
     conserved_drift: float | None
@@ -194,7 +192,7 @@ def compare(trajectory: Trajectory) -> Comparison:
 def _levels(trajectory: Trajectory, notes: list[str]) -> FloatArray | None:
     setting = trajectory.setting
     try:
-        return predicted_levels(setting.task, setting.model)
+        return predicted_levels(setting.model, setting.task)
     except TheoryDoesNotApply as reason:
         notes.append(f"no predicted plateaus: {reason}")
         return None
@@ -218,7 +216,7 @@ def _predicted_times(
                 raise TheoryDoesNotApply("no time passed before the run ended")
             weights = setting.init.weights(setting.model, setting.task, seed)
             until = float(trajectory.time[-1])
-            times.append(predicted_drop_times(setting.task, setting.model, weights, until))
+            times.append(predicted_drop_times(setting.model, setting.task, weights, until))
         except TheoryDoesNotApply as reason:
             notes.append(f"no predicted times: {reason}")
             times.append((None,) * (len(levels) - 1))
@@ -284,7 +282,7 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     for level in middles:
         # What a diverging seed falls through on its way means nothing.
         after = [
-            None if outcome.result == "diverged" else _first_below(row, level)
+            None if outcome.result is Result.DIVERGED else _first_below(row, level)
             for row, outcome in zip(loss, trajectory.outcomes, strict=True)
         ]
         times = [
@@ -310,16 +308,15 @@ def _followed_again(
     width = max(clock[place] - clock[place - 1] for place in after if place is not None)
     if setting.method.counts_steps and width == 1:
         return coarse
-    starts = [trajectory.weights(seed, index) for seed, index in enumerate(before)]
-    start = GivenStart({name: np.stack([one[name] for one in starts]) for name in starts[0]})
-    again = run(
-        Setting(
-            task=setting.task,
-            model=setting.model,
+    starts = [
+        trajectory.weights(seed, index) for seed, index in zip(setting.seeds, before, strict=True)
+    ]
+    weights = {name: np.stack([one[name] for one in starts]) for name in starts[0]}
+    again = train(
+        setting.replace(
             method=setting.method.shortened(float(width)),
-            init=start,
+            init=GivenStart(weights, setting.seeds),
             record=Record(points=len(time)),
-            seeds=tuple(range(len(starts))),
         )
     )
     times = list(coarse)
@@ -357,12 +354,12 @@ def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> f
 
 def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
     names = [name for name in trajectory.setting.model.conserved_axes if name in trajectory.dataset]
-    if not names or trajectory.outcomes[place].result == "diverged":
+    if not names or trajectory.outcomes[place].result is Result.DIVERGED:
         return None
     drifts = []
     for name in names:
         values = trajectory.dataset[name].isel(seed=place)
-        drifts.append(float(np.abs(values - values.isel(time=0)).max(skipna=True)))
+        drifts.append(float(abs(values - values.isel(time=0)).max(skipna=True)))
     return max(drifts)
 
 

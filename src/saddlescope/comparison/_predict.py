@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddlescope import theory
-from saddlescope.attention import AbstractAttention, PaperStart, Weights
-from saddlescope.checks import FloatArray, number, whole_number
-from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.theory.parametrisation import is_merged, linear_model
+from saddlescope.attention import AbstractAttention, AbstractStart, Weights
+from saddlescope.checks import FloatArray
+from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
+from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.setting import Setting
+from saddlescope.task import AbstractData, AbstractTask
+from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
 _SMALL_START = 0.01
+# How far drops are looked for where no method says when the run ends.
+_DEFAULT_UNTIL = 100_000.0
 # Beyond this dimension the fixed points are too many to list.
 _LISTED_DIMENSIONS = 16
 # The table of fixed points is printed up to this many.
@@ -82,29 +91,37 @@ class Prediction:
 
 
 def predict(
-    task: Any,
-    model: AbstractAttention,
+    model: AbstractAttention | Setting,
+    task: AbstractData | None = None,
     *,
-    init_scale: float = 0.01,
-    seeds: Any = 1,
-    until: float = 100_000.0,
+    method: AbstractMethod | None = None,
+    init_scale: float | None = None,
+    init: AbstractStart | None = None,
+    weights: Mapping[str, ArrayLike] | None = None,
+    seeds: ArrayLike | None = None,
 ) -> Prediction:
-    """Levels, fixed points, and each seed's drop times from the papers' random start.
+    """What the theory says of a run: levels, fixed points, and each seed's drop times.
+
+    The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
+    up to time 100 000.
 
     >>> from saddlescope.attention import MergedAttention
     >>> from saddlescope.task import InContextRegression
     >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
-    >>> [round(level, 3) for level in predict(task, MergedAttention(heads=8)).plateau_losses]
+    >>> [round(level, 3) for level in predict(MergedAttention(heads=8), task).plateau_losses]
     [1.0, 0.136]
     """
-    start, end = PaperStart(init_scale), number("until", until, above=0.0)
-    chosen = _chosen(seeds)
+    if method is None and not isinstance(model, Setting):
+        method = GradientFlow(until=_DEFAULT_UNTIL)
+    start = {"init_scale": init_scale, "init": init, "weights": weights}
+    setting = make_setting(model, task, method=method, seeds=seeds, **start)  # type: ignore[arg-type]
+    model, task, end = setting.model, setting.task, _end(setting)
     least = theory.minimum(task).loss
     notes: list[str] = []
     levels: FloatArray | None = None
     points: tuple[PredictedPoint, ...] = ()
     try:
-        levels = predicted_levels(task, model)
+        levels = predicted_levels(model, task)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
             found = theory.fixed_points(task, model)
             points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
@@ -113,26 +130,25 @@ def predict(
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
     times = []
-    for seed in chosen if levels is not None else ():
+    for seed in setting.seeds if levels is not None else ():
         try:
-            weights = start.weights(model, task, seed)
-            times.append(PredictedSeed(seed, predicted_drop_times(task, model, weights, end)))
+            if not setting.method.has_flow_time:
+                raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
+            first = setting.init.weights(model, task, seed)
+            times.append(PredictedSeed(seed, predicted_drop_times(model, task, first, end)))
         except TheoryDoesNotApply as reason:
             notes.append(str(reason))
     plateaus = None if levels is None else tuple(float(level) for level in levels)
-    unique = tuple(dict.fromkeys(notes))
-    return Prediction(plateaus, least, points, tuple(times), end, unique)
+    return Prediction(plateaus, least, points, tuple(times), end, tuple(dict.fromkeys(notes)))
 
 
-def _chosen(seeds: Any) -> list[int]:
-    if isinstance(seeds, str) or np.ndim(seeds) == 0:
-        return list(range(whole_number("seeds", seeds)))
-    if len(seeds) == 0:
-        raise InvalidInput("seeds", seeds, "must hold at least one seed")
-    return [whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist()]
+def _end(setting: Setting) -> float:
+    """The flow time at which a run ends."""
+    unit = setting.model.time_unit(setting.model.gain(setting.task.fixed_length))
+    return float(setting.method.flow_time(np.array([setting.method.end]), unit)[0])
 
 
-def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:
+def predicted_levels(model: AbstractAttention, task: AbstractData) -> FloatArray:
     """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
     if is_merged(model):
         return np.array([point.loss for point in theory.fixed_points(task, model)])
@@ -140,12 +156,14 @@ def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:
 
 
 def predicted_drop_times(
-    task: Any, model: AbstractAttention, weights: Weights, until: float
+    model: AbstractAttention, task: AbstractData, weights: Weights, until: float
 ) -> tuple[float | None, ...]:
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
-    levels = predicted_levels(task, model)
+    levels = predicted_levels(model, task)
     gain = model.gain(task.fixed_length)
-    loss = _population_loss(task, np.asarray(linear_model(model).effective_map(weights, gain)))
+    loss = _population_loss(
+        population_law(task), np.asarray(linear_model(model).effective_map(weights, gain))
+    )
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "
@@ -159,7 +177,7 @@ def predicted_drop_times(
     return (*times, *[None] * (len(levels) - 1 - len(times)))
 
 
-def _population_loss(task: Any, effective_map: FloatArray) -> float:
+def _population_loss(task: AbstractTask, effective_map: FloatArray) -> float:
     """T3."""
     moments = task.moments()
     response = moments.summary @ effective_map @ moments.query

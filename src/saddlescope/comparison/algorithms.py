@@ -13,12 +13,11 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
-from saddlescope.dynamics.risk import Batch
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
-from saddlescope.task import AbstractTask, Prompts
+from saddlescope.task import Prompts
 from saddlescope.theory._algorithms import Algorithm, Predictor, algorithms
 from saddlescope.trajectory import Trajectory
 
@@ -113,7 +112,7 @@ def trace_algorithms(
     ['principal_components_0', 'preconditioned_step']
     """
     law = trajectory.setting.task if task is None else task
-    if task is None and not isinstance(law, AbstractTask):
+    if task is None and trajectory.setting.task.is_given:
         raise InvalidInput("task", task, "the run was trained on given data: name the law")
     probes = _probes(law, prompts)
     known = algorithms(law) if candidates is None else tuple(candidates)
@@ -143,13 +142,13 @@ def _follow(trajectory: Trajectory, probes: Prompts, table: FloatArray) -> Any:
         raise InvalidInput("prompts.dimension", probes.dimension, f"the run has D = {wanted}")
     gain = model.gain(probes.fixed_length)
     weights = {name: jnp.asarray(dataset[name].to_numpy()) for name in model.axes}
-    batch = Batch(*map(jnp.asarray, (probes.x, probes.y, probes.lengths)))
+    batch = jax.tree.map(jnp.asarray, probes)
     return _distances(model, weights, batch, jnp.asarray(table), jnp.asarray(gain))
 
 
 @eqx.filter_jit
 def _distances(
-    model: AbstractAttention, weights: Weights, batch: Batch, table: Any, gain: Any
+    model: AbstractAttention, weights: Weights, batch: Prompts, table: Any, gain: Any
 ) -> Any:
     def one(at: Weights) -> Any:
         predicted = model.predict(at, batch, gain)

@@ -14,14 +14,14 @@ from saddlescope.comparison import compare
 from saddlescope.drawing.run import draw_loss, first_of_interest, head_values, time_scale
 from saddlescope.drawing.style import COLOURS, STYLE
 from saddlescope.errors import InvalidInput
-from saddlescope.trajectory import Trajectory, check_seed
+from saddlescope.trajectory import Trajectory
 
 
 def animate(
     trajectory: Trajectory,
     path: str | Path,
     *,
-    seed: int = 0,
+    seed: int | None = None,
     frames: int = 120,
     frames_per_second: int = 20,
 ) -> Path:
@@ -32,7 +32,7 @@ def animate(
     """
     target = Path(path)
     writer = _writer(target, whole_number("frames_per_second", frames_per_second))
-    place = check_seed(trajectory, seed)
+    place = 0 if seed is None else trajectory.place(seed)
     if "effective_map" not in trajectory.dataset:
         raise InvalidInput("record.weights", False, "a film needs recorded weights")
     maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from saddlescope.checks import FloatArray, one_of
 from saddlescope.comparison import Comparison, compare
 from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
-from saddlescope.trajectory import Trajectory, check_seed
+from saddlescope.theory.parametrisation import population_law
+from saddlescope.trajectory import Trajectory
 
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
@@ -19,16 +20,16 @@ _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 def plot(
     trajectory: Trajectory,
     *,
-    seed: int = 0,
+    seed: int | None = None,
     scale: str | None = None,
     comparison: Comparison | None = None,
 ) -> Drawing:
     """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
 
     Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
-    default where the drops lie decades apart). `seed` is a place in the ensemble.
+    default where the drops lie decades apart). `seed` is the first by default.
     """
-    place = check_seed(trajectory, seed)
+    place = 0 if seed is None else trajectory.place(seed)
     result = compare(trajectory) if comparison is None else comparison
     chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
     panels = _panels(trajectory)
@@ -128,7 +129,7 @@ def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: 
 
 def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
     """What the population's optimum has along each direction (1 where it has nothing)."""
-    moments = trajectory.setting.task.moments()
+    moments = population_law(trajectory.setting.task).moments()
     best = np.linalg.pinv(moments.summary) @ moments.drive @ np.linalg.pinv(moments.query)
     goal = np.einsum("ad,ab,bd->d", directions, best, directions)
     return np.where(np.abs(goal) > 0, goal, 1.0)

@@ -1,7 +1,6 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
-from saddlescope.dynamics._evaluate import evaluate
-from saddlescope.dynamics._train import resume, run, solver_error, train
+from saddlescope.dynamics._train import evaluate, make_setting, resume, solver_error, train
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.dynamics.methods.descent import (
     GradientDescent,
@@ -10,12 +9,10 @@ from saddlescope.dynamics.methods.descent import (
 )
 from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.record import Record
-from saddlescope.dynamics.risk import AbstractRisk
 from saddlescope.running.progress import Progress
 
 __all__ = [
     "AbstractMethod",
-    "AbstractRisk",
     "GradientDescent",
     "GradientFlow",
     "Optimiser",
@@ -23,8 +20,8 @@ __all__ = [
     "Record",
     "StochasticGradientDescent",
     "evaluate",
+    "make_setting",
     "resume",
-    "run",
     "solver_error",
     "train",
 ]

@@ -1,45 +1,31 @@
-"""The loss of a recorded path on another task than it was trained on."""
+"""The loss of a path of weights on any task."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
+from saddlescope.arrays import Weights
+from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics.risk import AbstractRisk, make_risk
-from saddlescope.errors import InvalidInput
-from saddlescope.trajectory import Trajectory
+from saddlescope.risk import AbstractRisk
+from saddlescope.task import AbstractData
 
 
-def evaluate(trajectory: Trajectory, task: Any) -> FloatArray:
-    """The loss of every recorded point of a run on a task, [S, T].
-
-    Exact on a law (linear attention), the mean square on `Prompts`.
-    """
-    names = list(trajectory.setting.model.axes)
-    if not set(names) <= set(trajectory.dataset):
-        raise InvalidInput("record.weights", False, "only recorded weights can be evaluated")
-    weights = {name: trajectory.dataset[name].to_numpy() for name in names}
-    with jax.enable_x64(True):
-        return evaluate_path(trajectory.setting.model, task, weights)
-
-
-def evaluate_path(model: AbstractAttention, task: Any, weights: Weights) -> FloatArray:
+def evaluate_path(model: AbstractAttention, task: AbstractData, weights: Weights) -> FloatArray:
     """The loss of weights `[S, T, …]` on a task; to be used within 64-bit JAX."""
-    risk, basis = make_risk(model, task)
+    objective = model.objective(task)
     turned = weights
-    if basis is not None and isinstance(model, AbstractLinearAttention):
-        turned = model.rotate(weights, basis)
-    arrays = jax.tree.map(jnp.asarray, (risk, turned))
+    if objective.basis is not None and isinstance(model, AbstractLinearAttention):
+        turned = model.rotate(weights, objective.basis)
+    arrays = jax.tree.map(jnp.asarray, (objective.risk, turned))
     return np.asarray(_losses(model, *arrays))
 
 
 @eqx.filter_jit
-def _losses(model: AbstractAttention, risk: AbstractRisk, weights: Weights) -> Any:
+def _losses(model: AbstractAttention, risk: AbstractRisk, weights: Weights) -> Float[Array, "S T"]:
     # One record after another: all at once would hold every prompt's prediction of each.
     return jax.lax.map(lambda row: jax.lax.map(lambda at: risk.loss(model, at), row), weights)

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention
-from saddlescope.attention.starts import AbstractStart, GivenStart, PaperStart, Task
-from saddlescope.checks import whole_number
-from saddlescope.dynamics.checkpoint import read_checkpoint
-from saddlescope.dynamics.job import Job
+from saddlescope.attention import AbstractAttention, AbstractStart, GivenStart, RandomStart
+from saddlescope.checks import FloatArray
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Report
 from saddlescope.setting import Setting
-from saddlescope.task.aligned import VectorPrompts
-from saddlescope.task.base import AbstractTask
-from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.setting.kinds import check_part
+from saddlescope.task import AbstractData
 from saddlescope.trajectory import Trajectory
 
-_MOST_SEEDS = 10_000_000
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 def train(
-    model: AbstractAttention,
-    task: Task,
+    model: AbstractAttention | Setting,
+    task: AbstractData | None = None,
     *,
-    method: AbstractMethod,
+    method: AbstractMethod | None = None,
     init_scale: float | None = None,
     init: AbstractStart | None = None,
-    weights: Mapping[str, Any] | None = None,
+    weights: Mapping[str, ArrayLike] | None = None,
     start: Trajectory | None = None,
-    seeds: int | Sequence[int] | None = None,
-    record: Any = None,
+    seeds: ArrayLike | None = None,
+    record: Record | ArrayLike | None = None,
     progress: Report | None = None,
     checkpoint: str | Path | None = None,
 ) -> Trajectory:
-    r"""Train a model on a task and return the whole path.
+    r"""Train a model on a task, or carry out a `Setting`, and return the whole path.
 
     - `method`: `GradientFlow(until=…)` or `GradientDescent(learning_rate=…, steps=…)`.
     - The start is one of: `init_scale` (the papers' random start; .01 where none is given), `init`
@@ -62,100 +58,110 @@ def train(
     >>> round(float(run.loss[0, -1]), 3)
     0.136
     """
-    given = {"init_scale": init_scale, "init": init, "weights": weights, "start": start}
-    names = [name for name, value in given.items() if value is not None]
+    from saddlescope.dynamics._job import carry_out
+
+    if start is not None:
+        _check_trajectory("start", start)
+    setting = make_setting(
+        model,
+        task,
+        method=method,
+        init_scale=init_scale,
+        init=init,
+        weights=weights,
+        start=start,
+        seeds=seeds,
+        record=record,
+    )
+    return carry_out(setting, start, progress, checkpoint)
+
+
+def make_setting(
+    model: AbstractAttention | Setting,
+    task: AbstractData | None = None,
+    *,
+    method: AbstractMethod | None = None,
+    init_scale: float | None = None,
+    init: AbstractStart | None = None,
+    weights: Mapping[str, ArrayLike] | None = None,
+    start: Trajectory | None = None,
+    seeds: ArrayLike | None = None,
+    record: Record | ArrayLike | None = None,
+) -> Setting:
+    """The setting that the arguments of `train` name; a setting itself stands alone."""
+    starts = {"init_scale": init_scale, "init": init, "weights": weights, "start": start}
+    if isinstance(model, Setting):
+        rest = {**starts, "task": task, "method": method, "seeds": seeds, "record": record}
+        given = [name for name, value in rest.items() if value is not None and name != "start"]
+        if given:
+            raise InvalidInput(given[0], rest[given[0]], "is part of the setting already")
+        return model
+    names = [name for name, value in starts.items() if value is not None]
     if len(names) > 1:
         raise InvalidInput("start", names, "give one of init_scale, init, weights and start")
-    _check_type("model", model, AbstractAttention)
-    _check_type("task", task, (AbstractTask, Prompts, Statistics, VectorPrompts))
-    _check_type("method", method, AbstractMethod)
     if start is not None:
-        _check_type("start", start, Trajectory)
-        init = GivenStart(start.weights())
+        init = GivenStart(start.weights(), start.setting.seeds)
     elif weights is not None:
         init = GivenStart(weights)
     elif init is None:
-        init = PaperStart(0.01 if init_scale is None else init_scale)
-    _check_type("init", init, AbstractStart)
-    setting = Setting(
-        task=task,
+        init = RandomStart(0.01 if init_scale is None else init_scale)
+    check_part("model", model)
+    check_part("init", init)
+    if task is None:
+        raise InvalidInput("task", task, "must be given beside the model")
+    check_part("task", task)
+    labels = init.labels(model, task)
+    return Setting(
         model=model,
-        method=method,
+        task=task,
+        method=method,  # type: ignore[arg-type]
         init=init,
         record=Record.make(record),
-        seeds=_seeds(init, model, task, seeds),
+        seeds=(1 if labels is None else labels) if seeds is None else seeds,
     )
-    return run(setting, start=start, progress=progress, checkpoint=checkpoint)
-
-
-def run(
-    setting: Setting,
-    *,
-    start: Trajectory | None = None,
-    progress: Report | None = None,
-    checkpoint: str | Path | None = None,
-) -> Trajectory:
-    """Carry out a setting; `start`, `progress` and `checkpoint` as in `train`."""
-    with jax.enable_x64(True):
-        job = Job(setting, 0.0 if start is None else float(start.time[-1]))
-        saved = None if checkpoint is None else read_checkpoint(checkpoint, job.digest)
-        if saved is not None:
-            state = job.restore(saved)
-        else:
-            state = job.begin() if start is None else job.continue_from(start)
-        return job.carry_out(state, progress, checkpoint)
 
 
 def resume(interrupted: Trajectory, *, progress: Report | None = None) -> Trajectory:
     """Finish an interrupted run; the result equals that of a run that was never interrupted."""
-    _check_type("interrupted", interrupted, Trajectory)
+    from saddlescope.dynamics._job import finish
+
+    _check_trajectory("interrupted", interrupted)
     if interrupted.is_complete:
         raise InvalidInput(
             "interrupted", interrupted, "is complete; train(start=…) goes on from it"
         )
-    with jax.enable_x64(True):
-        job = Job(interrupted.setting, interrupted.time_start)
-        return job.carry_out(job.restore(interrupted.state), progress)
+    return finish(interrupted, progress)
 
 
 def solver_error(trajectory: Trajectory) -> float:
     """The largest distance of a flow's recorded losses to those at a tenth of its tolerances."""
-    _check_type("trajectory", trajectory, Trajectory)
+    _check_trajectory("trajectory", trajectory)
     setting = trajectory.setting
     if not isinstance(setting.method, GradientFlow) or trajectory.time_start > 0:
         raise InvalidInput("trajectory", trajectory, "must be a gradient flow from its own start")
-    finer = Setting(
-        task=setting.task,
-        model=setting.model,
-        method=setting.method.tightened(10),
-        init=setting.init,
-        record=Record(at=trajectory.time, weights=False),
-        seeds=setting.seeds,
+    finer = setting.replace(
+        method=setting.method.tightened(10), record=Record(at=trajectory.time, weights=False)
     )
-    return float(np.nanmax(np.abs(run(finer).loss - trajectory.loss)))
+    return float(np.nanmax(np.abs(train(finer).loss - trajectory.loss)))
 
 
-def _seeds(
-    init: AbstractStart, model: AbstractAttention, task: Task, seeds: int | Sequence[int] | None
-) -> tuple[int, ...]:
-    """The seeds that a number (0 to n−1), a sequence or given weights name."""
-    provided = init.count(model, task) if isinstance(init, GivenStart) else None
-    if seeds is None:
-        return tuple(range(provided or 1))
-    if np.ndim(seeds) == 0:
-        count = whole_number("seeds", seeds)
-        if count > _MOST_SEEDS:
-            raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
-        chosen = tuple(range(count))
-    else:
-        chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())
-    if provided is not None and max(chosen, default=0) >= provided:
-        raise InvalidInput("seeds", seeds, f"weights are given for {provided} seeds")
-    return chosen
+def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
+    """The loss of every recorded point of a run on a task, [S, T].
+
+    Exact on a law (linear attention), the mean square on `Prompts`.
+    """
+    from saddlescope.dynamics._evaluate import evaluate_path
+    from saddlescope.precision import in_float64
+
+    _check_trajectory("trajectory", trajectory)
+    check_part("task", task)
+    model = trajectory.setting.model
+    if not set(model.axes) <= set(trajectory.dataset):
+        raise InvalidInput("record.weights", False, "only recorded weights can be evaluated")
+    weights = {name: trajectory.dataset[name].to_numpy() for name in model.axes}
+    return in_float64(evaluate_path)(model, task, weights)
 
 
-def _check_type(field: str, value: object, kinds: type | tuple[type, ...]) -> None:
-    if not isinstance(value, kinds):
-        allowed = kinds if isinstance(kinds, tuple) else (kinds,)
-        names = " or ".join(kind.__name__.removeprefix("Abstract") for kind in allowed)
-        raise InvalidInput(field, value, f"must be a {names}")
+def _check_trajectory(field: str, value: object) -> None:
+    if not isinstance(value, Trajectory):
+        raise InvalidInput(field, value, "must be a Trajectory")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from saddlescope.checks import AnyArray, one_of, real_array, whole_number
+from saddlescope.checks import AnyArray, FloatArray, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind, part
 
 # A logarithmic grid begins this share of the way to the end.
 _FIRST_LOGARITHMIC = 1e-5
 
 
+@part("record")
+@kind("record", "record")
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A recording grid: a number of `points` in a `spacing`, or given times or steps `at`.
+    """A recording grid: a number of points in a spacing, or given times or steps.
 
-    `weights=False` keeps the loss alone (and the final weights), for large models.
+    - `points`: how many points are recorded.
+    - `spacing`: `linear` or `log`.
+    - `at`: the times or steps at which to record, in place of `points`.
+    - `weights`: `false` keeps the loss alone (and the final weights), for large models.
 
     >>> Record(points=3).grid(0, 10, whole=True).tolist()
     [0, 5, 10]
@@ -26,7 +32,7 @@ class Record:
 
     points: int = 1000
     spacing: str = "linear"
-    at: Any = None
+    at: Sequence[float] | FloatArray | None = None
     weights: bool = True
 
     def __post_init__(self) -> None:
@@ -61,9 +67,10 @@ class Record:
     def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
         if self.at is not None:
-            inside = self.at[(self.at > start) & (self.at < end)]
-            if self.at[-1] > end:
-                raise InvalidInput("record.at", float(self.at[-1]), f"the run ends at {end:g}")
+            at = np.asarray(self.at)
+            inside = at[(at > start) & (at < end)]
+            if at[-1] > end:
+                raise InvalidInput("record.at", float(at[-1]), f"the run ends at {end:g}")
             if whole and (inside != np.round(inside)).any():
                 raise InvalidInput("record.at", self.at, "must be whole steps")
         elif self.spacing == "linear":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
 from pathlib import Path
 
 from saddlescope.comparison import Comparison
 from saddlescope.drawing import plot, to_svg
 from saddlescope.report.page import Section, figure, paragraphs, table, write_page
+from saddlescope.setting.toml import to_toml
 from saddlescope.trajectory import Trajectory
 
 _CAPTION = (
@@ -25,7 +25,6 @@ def write_run_page(
     """Write the page of a run; `command` is shown as what makes it."""
     setting = trajectory.setting
     svg = to_svg(plot(trajectory, comparison=comparison))
-    values = json.dumps(setting.to_dict(), indent=2)
     sections = [
         Section("The run", figure(svg, _CAPTION)),
         Section(
@@ -34,8 +33,9 @@ def write_run_page(
         ),
         Section(
             "Setting",
-            f"<p>digest <code>{setting.digest}</code></p>"
-            f"<details><summary>all fields</summary><pre>{escape(values)}</pre></details>",
+            f"<p>digest <code>{setting.digest}</code></p><details><summary>as TOML, for "
+            f"<code>saddlescope train --setting</code></summary><pre>{escape(to_toml(setting))}"
+            "</pre></details>",
         ),
     ]
     if command:

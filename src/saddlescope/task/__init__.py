@@ -1,15 +1,17 @@
 """What it is trained on: covariances, the in-context regression law, given prompts."""
 
-from saddlescope.task.aligned import AlignedRegression, VectorPrompts
-from saddlescope.task.base import AbstractTask
+from saddlescope.task.aligned import AlignedRegression
+from saddlescope.task.base import AbstractData, AbstractTask
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments, sandwich
 from saddlescope.task.pool import TaskPool
-from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.task.prompts import Prompts
 from saddlescope.task.regression import InContextRegression
 from saddlescope.task.spectrum import Spectrum
+from saddlescope.task.statistics import Statistics
 
 __all__ = [
+    "AbstractData",
     "AbstractTask",
     "AlignedRegression",
     "ContextLengths",
@@ -19,7 +21,6 @@ __all__ = [
     "Spectrum",
     "Statistics",
     "TaskPool",
-    "VectorPrompts",
     "regression_moments",
     "sandwich",
 ]

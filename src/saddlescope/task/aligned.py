@@ -3,109 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, one_of, real_array, whole_number
+from saddlescope.checks import FloatArray, one_of, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
-from saddlescope.task.prompts import Statistics
+from saddlescope.task.prompts import Prompts
 from saddlescope.task.spectrum import Spectrum
 
-
-@dataclass(frozen=True, eq=False, init=False)
-class VectorPrompts:
-    """Prompts with vector labels: `x, y[P, N+1, D]`, the query and its target last.
-
-    >>> VectorPrompts(np.ones((3, 5, 2)), np.ones((3, 5, 2)))
-    VectorPrompts(3 prompts, context_length=4, dimension=2)
-    """
-
-    x: FloatArray
-    y: FloatArray
-
-    def __init__(self, x: object, y: object) -> None:
-        inputs = real_array("x", x, (None, None, None))
-        count, tokens, dimension = inputs.shape
-        if count == 0 or tokens < 2 or dimension == 0:
-            raise InvalidInput(
-                "x.shape", inputs.shape, "must be (P, N+1, D) with P, N and D at least 1"
-            )
-        object.__setattr__(self, "x", inputs)
-        object.__setattr__(self, "y", real_array("y", y, inputs.shape))
-
-    @property
-    def count(self) -> int:
-        """P, the number of prompts."""
-        return self.x.shape[0]
-
-    @property
-    def context_length(self) -> int:
-        """N, the number of context pairs in every prompt."""
-        return self.x.shape[1] - 1
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return self.x.shape[2]
-
-    @property
-    def fixed_length(self) -> int:
-        """N, which all prompts have."""
-        return self.context_length
-
-    @property
-    def lengths(self) -> FloatArray:
-        """N for every prompt, [P]."""
-        return np.full(self.count, float(self.context_length))
-
-    @property
-    def query(self) -> FloatArray:
-        """The query of every prompt, [P, D]."""
-        return self.x[:, -1]
-
-    @property
-    def target(self) -> FloatArray:
-        """The query's target of every prompt, [P, D]."""
-        return self.y[:, -1]
-
-    def __repr__(self) -> str:
-        return (
-            f"VectorPrompts({self.count} prompts, context_length={self.context_length}, "
-            f"dimension={self.dimension})"
-        )
+if TYPE_CHECKING:
+    from saddlescope.risk import Objective
+    from saddlescope.task.samplers import VectorSampler
 
 
+@kind("task", "aligned_regression")
 @dataclass(frozen=True, eq=False, init=False)
 class AlignedRegression(AbstractTask):
     r"""In-context regression with vector labels $y = Wx$, $x \sim N(0, \Sigma_x)$ (section 6).
 
-    - `spectrum`: $\Sigma_x$, as eigenvalues, a matrix, text or a `Spectrum`.
+    - `spectrum`, `covariance`: Σ_x, as in `InContextRegression`.
     - `context_length`: N, one number.
-    - `tasks`: `"aligned"`, $W = U\,\mathrm{diag}(\lambda)\,U^\top$, $\lambda_\alpha \sim N(0, 1)$,
-      U the eigenbasis of $\Sigma_x$; or `"independent"`, $W_{ij} \sim N(0, 1/D)$.
+    - `tasks`: `aligned`, W = U diag(λ) Uᵀ with λ_α ~ N(0, 1), U the eigenbasis of Σ_x; or
+      `independent`, W_ij ~ N(0, 1/D).
 
     >>> AlignedRegression([1, .5], context_length=8).sample(5, seed=0)
-    VectorPrompts(5 prompts, context_length=8, dimension=2)
+    Prompts(5 prompts, context_length=8, dimension=2, vector labels)
     """
 
     spectrum: Spectrum
     context_length: ContextLengths
     tasks: str
 
-    def __init__(self, spectrum: object, context_length: object, tasks: str = "aligned") -> None:
+    def __init__(
+        self,
+        spectrum: object = None,
+        context_length: object = None,
+        tasks: str = "aligned",
+        *,
+        covariance: object = None,
+    ) -> None:
         lengths = ContextLengths.make(context_length)
         if not lengths.is_fixed:
             raise InvalidInput("context_length", context_length, "must be one number")
-        object.__setattr__(self, "spectrum", Spectrum.make(spectrum))
+        object.__setattr__(self, "spectrum", Spectrum.choose(spectrum, covariance))
         object.__setattr__(self, "context_length", lengths)
         object.__setattr__(self, "tasks", one_of("tasks", tasks, ("aligned", "independent")))
 
     @property
     def dimension(self) -> int:
-        """D."""
         return self.spectrum.dimension
 
     @property
@@ -126,10 +76,26 @@ class AlignedRegression(AbstractTask):
         identity, inverse = np.eye(self.dimension), self.context_length.mean_inverse
         return regression_moments(covariance, identity, covariance, 0.0, inverse)
 
-    def block_statistics(self) -> Statistics:
-        raise InvalidInput("task", self, "its labels are vectors: T6 has the features of scalars")
+    def vector_objective(self, gain: float) -> Objective:
+        from saddlescope.risk import Objective, VectorRisk
 
-    def sample(self, prompts: int, seed: int = 0) -> VectorPrompts:
+        return Objective(
+            VectorRisk(
+                gain=np.float64(gain),
+                eigenvalues=self.spectrum.eigenvalues,
+                basis=self.spectrum.basis,
+                inverse_length=np.float64(self.context_length.mean_inverse),
+                tasks=self.tasks,
+            )
+        )
+
+    def sampler(self) -> VectorSampler:
+        from saddlescope.task.samplers import VectorSampler
+
+        spectrum, length = self.spectrum, self.context_length.longest
+        return VectorSampler(spectrum.eigenvalues, spectrum.basis, self.tasks, length)
+
+    def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""
         count = whole_number("prompts", prompts)
         generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
@@ -142,7 +108,7 @@ class AlignedRegression(AbstractTask):
         else:
             maps = generator.standard_normal((count, dimension, dimension)) / np.sqrt(dimension)
             y = x @ maps.mT
-        return VectorPrompts(x, y)
+        return Prompts(x, y)
 
     def __repr__(self) -> str:
         return (

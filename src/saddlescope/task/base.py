@@ -1,24 +1,30 @@
-"""What a task offers to models and dynamics."""
+"""What a model can be trained on, and what that offers to models, dynamics and theory."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import part
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments
-from saddlescope.task.prompts import Statistics
+
+if TYPE_CHECKING:
+    from saddlescope.risk import Objective
+    from saddlescope.task.prompts import Prompts
+    from saddlescope.task.samplers import AbstractSampler
+    from saddlescope.task.statistics import Statistics
 
 
-class AbstractTask(abc.ABC):
-    """A law of prompts whose population loss for linear attention is known exactly.
+@part("task")
+class AbstractData(abc.ABC):
+    """A law of prompts, given prompts, or what was summed up of them.
 
-    A task of your own subclasses this one; CONTRIBUTING shows how.
+    It offers its loss in the forms that models ask for. A form that it does not have is refused.
     """
-
-    context_length: ContextLengths
 
     @property
     @abc.abstractmethod
@@ -27,27 +33,93 @@ class AbstractTask(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def common_basis(self) -> FloatArray | None:
-        """The eigenvectors that all of its moments share, [D, D], as columns; None if none do."""
-
-    def block_statistics(self) -> Statistics:
-        """The exact statistics of the features that all blocks see (T6), where they are known."""
-        raise InvalidInput("blocks", "full", "this task knows the moments of reduced blocks only")
-
-    def tests(self) -> Mapping[str, AbstractTask]:
-        """Other laws on which a model trained on this one is tested at every record, by name."""
-        return {}
-
-    @property
     def fixed_length(self) -> int | None:
         """N where every prompt has the same one, else None."""
-        return self.context_length.fixed
 
     @property
     def has_vector_labels(self) -> bool:
         """Whether a label is a vector of D numbers rather than one."""
         return False
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it is data rather than a law."""
+        return True
+
+    @abc.abstractmethod
+    def linear_objective(self, blocks: str, gain: float) -> Objective:
+        """The loss of an attention that is linear in the features of its `blocks` (T3, T6)."""
+
+    def prompt_objective(self, gain: float) -> Objective:
+        """The loss of any model, by its own predictions."""
+        raise InvalidInput(
+            "task", self, "this model has no exact moments: train it on prompts, task.sample(P)"
+        )
+
+    def vector_objective(self, gain: float) -> Objective:
+        """The exact loss of a linear transformer on vector labels (T15)."""
+        raise InvalidInput("task", self, "this model has vector labels: take AlignedRegression")
+
+    def sampler(self) -> AbstractSampler:
+        """What draws prompts inside compiled loops."""
+        raise InvalidInput("task", self, "cannot be sampled: it has no sampler()")
+
+    def probes(self, count: int) -> AbstractData:
+        """Prompts on which to record the loss of a model that has no exact one."""
+        return self
+
+    def tests(self) -> Mapping[str, AbstractData]:
+        """Other data on which a model trained on this is tested at every record, by name."""
+        return {}
+
+
+class AbstractTask(AbstractData):
+    """A law of prompts whose population loss for linear attention is known exactly.
+
+    A task of your own is a frozen dataclass that derives from this one: its fields are what a user
+    can choose, and it offers `context_length`, `dimension` and `moments()`, besides a `sampler()`
+    where it is to be trained on by fresh prompts. `examples/own_task.py` is one.
+    """
+
+    context_length: ContextLengths
+
+    @property
+    def fixed_length(self) -> int | None:
+        return self.context_length.fixed
+
+    @property
+    def is_given(self) -> bool:
+        return False
+
     @abc.abstractmethod
     def moments(self) -> RegressionMoments:
         """The exact moments that the population loss depends on (T3)."""
+
+    @property
+    def common_basis(self) -> FloatArray | None:
+        """The eigenvectors that all of its moments share, [D, D], as columns; None if none do."""
+        return self.moments().common_basis
+
+    def block_statistics(self) -> Statistics:
+        """The exact statistics of the features that all blocks see (T6), where they are known."""
+        raise InvalidInput("blocks", "full", "this task knows the moments of reduced blocks only")
+
+    def linear_objective(self, blocks: str, gain: float) -> Objective:
+        from saddlescope.risk import population_objective
+
+        if blocks == "full":
+            return self.block_statistics().linear_objective(blocks, gain)
+        found = self.moments()
+        return population_objective(
+            gain, found.label_power, found.drive, found.summary, found.query, self.common_basis
+        )
+
+    def sample(self, prompts: int, seed: int = 0) -> Prompts:
+        """Draw `prompts` prompts; the same seed draws the same prompts."""
+        from saddlescope.task.samplers import draw_prompts
+
+        count = whole_number("prompts", prompts)
+        return draw_prompts(self.sampler(), count, whole_number("seed", seed, at_least=0))
+
+    def probes(self, count: int) -> AbstractData:
+        return self.sample(count)

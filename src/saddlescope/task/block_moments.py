@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddlescope.checks import FloatArray
-from saddlescope.task.prompts import Statistics
+from saddlescope.task.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,12 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 
 _ALLOWED = "must be a whole number, at least 1, or lengths with their probabilities"
 
 
+@kind("value", "context_lengths")
 @dataclass(frozen=True, eq=False, init=False)
 class ContextLengths:
     """A distribution of the context length N; each prompt is normalised by its own N.
@@ -74,6 +76,10 @@ class ContextLengths:
             raise
         except ValueError:
             raise InvalidInput("context_length", text, "must be like 31 or uniform:8:32") from None
+
+    def written(self) -> object:
+        """The one length alone, where there is one."""
+        return self if self.fixed is None else self.fixed
 
     @property
     def is_fixed(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddlescope.checks import FloatArray
+from saddlescope.task.spectrum import common_basis
 
 
 def sandwich(covariance: FloatArray, inner: FloatArray, inverse_length: float) -> FloatArray:
@@ -38,6 +39,13 @@ class RegressionMoments:
     """$B = E[\\beta\\beta^\\top]$ (T2), [D, D]."""
     query: FloatArray
     """$\\Lambda_q$, [D, D]."""
+
+    @property
+    def common_basis(self) -> FloatArray | None:
+        """An orthonormal basis in which all three matrices are diagonal, as columns; or None."""
+        if not np.allclose(self.drive, self.drive.T, atol=1e-12 * np.abs(self.drive).max()):
+            return None
+        return common_basis([self.drive, self.summary, self.query])
 
 
 def regression_moments(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.block_moments import (
     TaskMoments,
@@ -17,18 +19,28 @@ from saddlescope.task.block_moments import (
 )
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
-from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.task.prompts import Prompts
 from saddlescope.task.regression import InContextRegression
 from saddlescope.task.spectrum import Spectrum, common_basis
+from saddlescope.task.statistics import Statistics
+
+if TYPE_CHECKING:
+    from saddlescope.task.samplers import RegressionSampler
 
 
+@kind("task", "task_pool")
 @dataclass(frozen=True, eq=False, init=False)
 class TaskPool(AbstractTask):
     r"""A `share` ρ of the prompts has its task from `tasks[K, D]`, the rest $w \sim N(0, I)$.
 
-    K = 1 is the in-weight mixture of Z §7.1; larger K is the question of task diversity. With
-    `labels="random"` the context labels of the pool's prompts are noise, $y_n \sim N(0, 1)$, so
-    that only memory can solve them (the authors' choice at ρ = 1, and the in-weight test).
+    K = 1 is the in-weight mixture of Z §7.1; larger K is the question of task diversity.
+
+    - `spectrum`, `context_length`, `covariance`: as in `InContextRegression`.
+    - `tasks`: the task vectors, [K, D], or how many to draw, as `draw` draws them.
+    - `share`: ρ, the share of the prompts that has its task from the pool.
+    - `labels`: `consistent`, or `random`: then the context labels of the pool's prompts are noise,
+      y_n ~ N(0, 1), so that only memory can solve them (the authors' choice at ρ = 1, and the
+      in-weight test).
 
     >>> TaskPool.draw([.25] * 4, context_length=31, count=1, share=.4).tests().keys()
     dict_keys(['in_weight', 'in_context'])
@@ -42,14 +54,17 @@ class TaskPool(AbstractTask):
 
     def __init__(
         self,
-        spectrum: object,
-        context_length: object,
-        tasks: object,
+        spectrum: object = None,
+        context_length: object = None,
+        tasks: object = 1,
         share: float = 1.0,
         labels: str = "consistent",
+        *,
+        covariance: object = None,
     ) -> None:
-        law = InContextRegression(spectrum, context_length)
-        pool = real_array("tasks", tasks, (None, law.dimension))
+        law = InContextRegression(spectrum, context_length, covariance=covariance)
+        given = _drawn(law.dimension, tasks) if np.ndim(tasks) == 0 else tasks  # type: ignore
+        pool = real_array("tasks", given, (None, law.dimension))
         if len(pool) == 0:
             raise InvalidInput("tasks", tasks, "must hold at least one task vector")
         if number("share", share, at_least=0.0) > 1:
@@ -68,16 +83,11 @@ class TaskPool(AbstractTask):
         cls, spectrum: object, context_length: object, count: int, share: float = 1.0, seed: int = 0
     ) -> TaskPool:
         r"""A pool of `count` tasks: one of length √D as in Z, or several drawn from N(0, I)."""
-        dimension = Spectrum.make(spectrum).dimension
-        generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
-        tasks = generator.standard_normal((whole_number("count", count), dimension))
-        if len(tasks) == 1:
-            tasks *= np.sqrt(dimension) / np.linalg.norm(tasks)
+        tasks = _drawn(Spectrum.make(spectrum).dimension, whole_number("count", count), seed)
         return cls(spectrum, context_length, tasks, share)
 
     @property
     def dimension(self) -> int:
-        """D."""
         return self.spectrum.dimension
 
     @property
@@ -125,6 +135,10 @@ class TaskPool(AbstractTask):
         memory = TaskPool(self.spectrum, self.context_length, self.tasks, 1.0, labels)
         return {"in_weight" if labels == "random" else "pool": memory, "in_context": self.law}
 
+    def sampler(self) -> RegressionSampler:
+        random = self.labels == "random"
+        return self.law.pool_sampler(self.tasks, self.share, random_labels=random)
+
     def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""
         drawn = self.law.sample(prompts, seed)
@@ -144,3 +158,12 @@ class TaskPool(AbstractTask):
             f"TaskPool({self.spectrum!r}, context_length={self.context_length!r}, "
             f"{len(self.tasks)} tasks, share={self.share:g}, labels={self.labels!r})"
         )
+
+
+def _drawn(dimension: int, tasks: object, seed: int = 0) -> FloatArray:
+    """So many task vectors, [K, D]."""
+    generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
+    drawn = generator.standard_normal((whole_number("tasks", tasks), dimension))
+    if len(drawn) == 1:
+        drawn *= np.sqrt(dimension) / np.linalg.norm(drawn)
+    return drawn

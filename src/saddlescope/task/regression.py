@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.block_moments import ContextLaw, TaskMoments, block_statistics
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
-from saddlescope.task.prompts import Prompts, Statistics
+from saddlescope.task.prompts import Prompts
 from saddlescope.task.spectrum import Spectrum, common_basis
+from saddlescope.task.statistics import Statistics
+
+if TYPE_CHECKING:
+    from saddlescope.task.samplers import RegressionSampler
 
 # Prompts drawn at once while statistics are streamed from the law.
 _BATCH = 4096
 
 
+@kind("task", "in_context_regression")
 @dataclass(frozen=True, eq=False, init=False)
 class InContextRegression(AbstractTask):
     r"""In-context linear regression (THEORY section 1).
@@ -28,11 +35,12 @@ class InContextRegression(AbstractTask):
     $w \sim N(0, \Sigma_w)$, $y_n = w^\top x_n + \epsilon_n$ with
     $\epsilon_n \sim N(0, \sigma^2)$, target $y_q = w^\top x_q$.
 
-    - `spectrum`: $\Lambda$, as eigenvalues, a matrix, text or a `Spectrum`.
-    - `context_length`: N, or a distribution of it (`ContextLengths`, or a mapping to shares).
-    - `task_covariance`: $\Sigma_w$, the identity by default.
-    - `query_covariance`: $\Lambda_q$, that of the context by default.
-    - `label_noise`: $\sigma$.
+    - `spectrum`: Λ by its eigenvalues, .4,.3,.2,.1 or white:4 or power:8:1; a `Spectrum`.
+    - `context_length`: N, the pairs in the context: 31 or uniform:8:32; or a `ContextLengths`.
+    - `task_covariance`: Σ_w, eigenvalues or a matrix; the identity by default.
+    - `query_covariance`: Λ_q, eigenvalues or a matrix; that of the context by default.
+    - `label_noise`: σ, the standard deviation of the noise on the context's labels.
+    - `covariance`: Λ as a matrix [D, D], in place of `spectrum`.
 
     >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
     >>> task.sample(5, seed=0)
@@ -47,13 +55,15 @@ class InContextRegression(AbstractTask):
 
     def __init__(
         self,
-        spectrum: object,
-        context_length: object,
+        spectrum: object = None,
+        context_length: object = None,
         task_covariance: object = None,
         query_covariance: object = None,
         label_noise: float = 0.0,
+        *,
+        covariance: object = None,
     ) -> None:
-        inputs = Spectrum.make(spectrum)
+        inputs = Spectrum.choose(spectrum, covariance)
         object.__setattr__(self, "spectrum", inputs)
         object.__setattr__(self, "context_length", ContextLengths.make(context_length))
         for field, value in (
@@ -122,6 +132,28 @@ class InContextRegression(AbstractTask):
             label_noise=self.label_noise,
             inverse_length=self.context_length.mean_inverse,
             inverse_square=self.context_length.mean_inverse_square,
+        )
+
+    def sampler(self) -> RegressionSampler:
+        return self.pool_sampler(np.zeros((1, self.dimension)), 0.0, random_labels=False)
+
+    def pool_sampler(
+        self, pool: FloatArray, share: float, *, random_labels: bool
+    ) -> RegressionSampler:
+        """What draws prompts of which a share has its task from `pool[K, D]`."""
+        from saddlescope.task.samplers import RegressionSampler
+
+        return RegressionSampler(
+            input_root=self.spectrum.root,
+            query_root=(self.query_covariance or self.spectrum).root,
+            task_root=(self.task_covariance or Spectrum.white(self.dimension)).root,
+            label_noise=np.float64(self.label_noise),
+            lengths=np.asarray(self.context_length.lengths),
+            shares=self.context_length.probabilities,
+            pool=pool,
+            pool_share=np.float64(share),
+            random_labels=random_labels,
+            longest=self.context_length.longest,
         )
 
     def sample(self, prompts: int, seed: int = 0) -> Prompts:

@@ -9,6 +9,7 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 
 # Eigenvalues closer than this share of the largest count as one eigenvalue.
 SAME_EIGENVALUE = 1e-9
@@ -17,6 +18,7 @@ SAME_EIGENVALUE = 1e-9
 _MOST_DIMENSIONS = 10_000
 
 
+@kind("value", "spectrum")
 @dataclass(frozen=True, eq=False, init=False)
 class Spectrum:
     r"""A covariance $\Lambda = \sum_d \lambda_d e_d e_d^\top$, eigenvalues in falling order.
@@ -120,12 +122,24 @@ class Spectrum:
             if array.ndim == 2:
                 return cls.from_matrix(array, field)
             if array.ndim == 1:
-                return cls(array)
+                return cls(value)
         except InvalidInput as wrong:
             if wrong.field != "spectrum":
                 raise
             raise InvalidInput(field, wrong.value, wrong.allowed) from None
         raise InvalidInput(field, value, "must be eigenvalues [D] or a covariance [D, D]")
+
+    @classmethod
+    def choose(cls, spectrum: object, covariance: object) -> Spectrum:
+        """The one of the two ways to give the inputs' covariance that was taken."""
+        if (spectrum is None) == (covariance is None):
+            raise InvalidInput("spectrum", spectrum, "give spectrum or covariance, one of the two")
+        return cls.make(spectrum) if covariance is None else cls.from_matrix(covariance)
+
+    def written(self) -> object:
+        """The eigenvalues alone, where they belong to the coordinate axes in order."""
+        in_order = np.array_equal(self.basis, np.eye(self.dimension))
+        return self.eigenvalues if in_order else self
 
     @property
     def dimension(self) -> int:
@@ -141,6 +155,11 @@ class Spectrum:
     def matrix(self) -> FloatArray:
         """The covariance itself, [D, D]."""
         return (self.basis * self.eigenvalues) @ self.basis.T
+
+    @property
+    def root(self) -> FloatArray:
+        r"""$\Lambda^{1/2}$ up to a rotation, [D, D]: it makes white vectors ones of this law."""
+        return self.basis * np.sqrt(self.eigenvalues)
 
     @property
     def is_axis_aligned(self) -> bool:

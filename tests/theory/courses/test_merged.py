@@ -6,7 +6,7 @@ import pytest
 from saddlescope.attention import (
     BalancedStart,
     MergedAttention,
-    PaperStart,
+    RandomStart,
     SeparateAttention,
     TwoLayerNetwork,
 )
@@ -43,7 +43,7 @@ def test_t9_is_exact_from_its_own_start(flow_of, scale):
 
 
 def test_t9_from_a_small_random_start(flow_of):
-    weights = PaperStart(1e-4).weights(MODEL, WHITE, seed=0)
+    weights = RandomStart(1e-4).weights(MODEL, WHITE, seed=0)
     course = time_course(WHITE, weights=weights)
     flow = flow_of(WHITE, weights)
     np.testing.assert_allclose(flow.losses(course.time, 1e-12), course.loss, atol=4e-8)
@@ -54,7 +54,7 @@ def test_t10_against_the_full_flow(flow_of, dimension):
     task = InContextRegression(Spectrum.power_law(dimension), 31)
     errors = []
     for scale in (1e-4, 1e-2):
-        weights = PaperStart(scale).weights(MergedAttention(3), task, seed=1)
+        weights = RandomStart(scale).weights(MergedAttention(3), task, seed=1)
         course = time_course(task, weights=weights)
         assert course.equation == "T10"
         errors.append(np.abs(flow_of(task, weights).losses(course.time) - course.loss).max())
@@ -65,7 +65,7 @@ def test_t10_against_the_full_flow(flow_of, dimension):
 
 def test_t10_of_a_commuting_task(flow_of, commuting):
     task = commuting(3, seed=5)
-    weights = PaperStart(1e-4).weights(MODEL, task, seed=0)
+    weights = RandomStart(1e-4).weights(MODEL, task, seed=0)
     course = time_course(task, weights=weights)
     drop = course.loss_before - course.loss_after
     assert np.abs(flow_of(task, weights).losses(course.time) - course.loss).max() < 1e-4 * drop
@@ -87,7 +87,9 @@ def test_both_ends_and_the_drop_between(task):
 
 
 def test_mean_alignment_of_the_papers_start(paper):
-    found = [alignment(paper, PaperStart(0.01).weights(MODEL, paper, seed)) for seed in range(2000)]
+    found = [
+        alignment(paper, RandomStart(0.01).weights(MODEL, paper, seed)) for seed in range(2000)
+    ]
     expected = 0.01**2 * (1 + 1 / 16) / 4
     # The relative spread of one draw is about √(2/H) = 1/2.
     assert np.mean(found) == pytest.approx(expected, rel=4 * 0.5 / np.sqrt(2000))
@@ -106,7 +108,7 @@ def test_plateau_in_both_forms(paper):
 
 
 def test_networks_and_unnormalised_attention_are_the_same_course(paper):
-    weights = PaperStart(0.01).weights(MODEL, paper, seed=0)
+    weights = RandomStart(0.01).weights(MODEL, paper, seed=0)
     expected = time_course(paper, weights=weights)
     network = TwoLayerNetwork(8)
     same = time_course(paper, weights=network.from_attention(weights), model=network)

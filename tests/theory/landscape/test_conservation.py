@@ -6,7 +6,7 @@ import pytest
 from saddlescope.attention import (
     ConvolutionalNetwork,
     MergedAttention,
-    PaperStart,
+    RandomStart,
     SeparateAttention,
     TwoLayerNetwork,
 )
@@ -23,7 +23,7 @@ def descend(flow, steps, rate):
 
 @pytest.fixture
 def start(paper, model):
-    return PaperStart(1.0).weights(model, paper, seed=3)
+    return RandomStart(1.0).weights(model, paper, seed=3)
 
 
 def test_one_step_of_descent_changes_them_as_predicted(paper, model, start, flow_of):
@@ -50,7 +50,7 @@ def test_the_drift_over_a_time_is_of_first_order_in_the_rate(paper, model, start
 @pytest.mark.parametrize("attention", [MergedAttention, SeparateAttention])
 def test_without_normalisation_time_runs_faster(paper, attention):
     ours, theirs = attention(2), attention(2, normalisation="none")
-    weights = PaperStart(1.0).weights(ours, paper, seed=0)
+    weights = RandomStart(1.0).weights(ours, paper, seed=0)
     scale = 31 ** (1 / ours.degree)
     smaller = {name: array / scale for name, array in weights.items()}
     unit = theirs.time_unit(31.0)
@@ -64,7 +64,7 @@ def test_without_normalisation_time_runs_faster(paper, attention):
 @pytest.mark.parametrize("network", [TwoLayerNetwork(2), ConvolutionalNetwork(2)])
 def test_equivalent_networks_conserve_the_same(paper, network):
     attention = MergedAttention(2) if isinstance(network, TwoLayerNetwork) else SeparateAttention(2)
-    weights = PaperStart(1.0).weights(attention, paper, seed=0)
+    weights = RandomStart(1.0).weights(attention, paper, seed=0)
     theirs = descent_drift(paper, network, network.from_attention(weights), 0.1)
     for name, change in descent_drift(paper, attention, weights, 0.1).per_step.items():
         np.testing.assert_allclose(theirs.per_step[name], change, atol=1e-14)

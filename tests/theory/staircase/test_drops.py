@@ -8,7 +8,7 @@ from saddlescope.attention import (
     EigenvectorStart,
     FixedPointStart,
     MergedAttention,
-    PaperStart,
+    RandomStart,
     SeparateAttention,
 )
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
@@ -19,7 +19,7 @@ UNTIL = 1e5
 
 
 def relative_errors(flow_of, task, model, seed, scale=0.01, until=UNTIL):
-    weights = PaperStart(scale).weights(model, task, seed)
+    weights = RandomStart(scale).weights(model, task, seed)
     found = predict_staircase(task, model, weights, until)
     levels = plateau_losses(task)[: model.capacity(task.dimension) + 1]
     measured = flow_of(task, weights).drop_times(levels, until)
@@ -42,7 +42,7 @@ def test_random_starts_of_the_paper(flow_of, paper, rank, seeds):
 
 def test_an_eigenvector_may_not_be_learned_in_time(paper):
     model = SeparateAttention(heads=4)
-    found = predict_staircase(paper, model, PaperStart(0.01).weights(model, paper, 2), UNTIL)
+    found = predict_staircase(paper, model, RandomStart(0.01).weights(model, paper, 2), UNTIL)
     assert found.never_learned == (3,)
     assert [drop.direction for drop in found.drops] == [0, 1, 2]
     assert found.final_loss == pytest.approx(plateau_losses(paper)[3], abs=1e-15)
@@ -101,7 +101,7 @@ def test_the_error_falls_with_the_scale_of_the_start(flow_of, paper):
 
 def test_each_drop_names_its_levels(paper):
     model = SeparateAttention(heads=5, rank=2)
-    found = predict_staircase(paper, model, PaperStart(0.01).weights(model, paper, 0), UNTIL)
+    found = predict_staircase(paper, model, RandomStart(0.01).weights(model, paper, 0), UNTIL)
     levels = plateau_losses(paper)
     assert [drop.loss_before for drop in found.drops] == levels[:-1].tolist()
     assert [drop.loss_after for drop in found.drops] == levels[1:].tolist()
@@ -151,7 +151,7 @@ def test_zero_weights_stay(paper):
 
 def test_networks_and_unnormalised_attention_climb_the_same_stairs(paper):
     model = SeparateAttention(heads=3)
-    weights = PaperStart(0.02).weights(model, paper, seed=0)
+    weights = RandomStart(0.02).weights(model, paper, seed=0)
     expected = [drop.time for drop in predict_staircase(paper, model, weights, UNTIL).drops]
     network = ConvolutionalNetwork(3)
     same = predict_staircase(paper, network, network.from_attention(weights), UNTIL)
@@ -163,17 +163,17 @@ def test_networks_and_unnormalised_attention_climb_the_same_stairs(paper):
 
 def test_where_it_does_not_apply(paper, disagreeing):
     model = SeparateAttention(2)
-    weights = PaperStart(0.003).weights(model, disagreeing, seed=0)
+    weights = RandomStart(0.003).weights(model, disagreeing, seed=0)
     with pytest.raises(TheoryDoesNotApply, match="agree"):
         predict_staircase(disagreeing, model, weights)
-    large = PaperStart(5.0).weights(model, paper, seed=0)
+    large = RandomStart(5.0).weights(model, paper, seed=0)
     with pytest.raises(TheoryDoesNotApply, match="the start is large"):
         predict_staircase(paper, model, large)
 
 
 def test_bad_input_is_named(paper):
     model = SeparateAttention(2)
-    weights = PaperStart(0.01).weights(model, paper, seed=0)
+    weights = RandomStart(0.01).weights(model, paper, seed=0)
     with pytest.raises(InvalidInput, match="until"):
         predict_staircase(paper, model, weights, until=0.0)
     with pytest.raises(InvalidInput, match="model"):

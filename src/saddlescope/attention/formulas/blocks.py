@@ -6,21 +6,21 @@ $\theta = (\sum\nu_a U_{bc},\ \sum v U_{ab} + \nu_a u_b,\ \sum v u_a)$, sums ove
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.attention.base import Array, Weights
+from saddlescope.arrays import Array, Weights, namespace
 
 
-def block_coefficients(heads: Weights, arrays: Any) -> Float[Array, " F"]:
+def block_coefficients(heads: Weights) -> Float[Array, " F"]:
     """θ of merged blocks `nu[H, D]`, `v[H]`, `U[H, D, D]`, `u[H, D]`, stacked as the features."""
     nu, v, U, u = (heads[name] for name in ("nu", "v", "U", "u"))
     cubic = (nu[:, :, None, None] * U[:, None, :, :]).sum(0)
     square = (v[:, None, None] * U + nu[:, :, None] * u[:, None, :]).sum(0)
     linear = (v[:, None] * u).sum(0)
-    return arrays.concatenate([cubic.reshape(-1), square.reshape(-1), linear])
+    parts = [cubic.reshape(-1), square.reshape(-1), linear]
+    theta: Array = namespace(*parts).concatenate(parts)
+    return theta
 
 
 def block_pull_back(heads: Weights, force: Float[Array, " F"]) -> Weights:

@@ -7,38 +7,46 @@ scores divided by N (linear) or their softmax. The query is a token too, with la
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from saddlescope.attention.base import Array
+from saddlescope.arrays import Array, namespace
+
+if TYPE_CHECKING:
+    from saddlescope.task import Prompts
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How the query's row is weighted."""
+
+    softmax_scale: float | None
+    """None for linear attention."""
+    include_query: bool
+    """Whether the query attends to itself too."""
 
 
 def query_row(
-    prompts: Any,
+    prompts: Prompts,
     directions: Float[Array, "P H D"],
     label_directions: Float[Array, "P H"],
     values: Float[Array, " H"],
     input_values: Float[Array, "H D"],
-    *,
-    softmax_scale: float | None,
-    include_query: bool,
+    options: RowOptions,
 ) -> Float[Array, " P"]:
-    """The prediction of each prompt; linear where `softmax_scale` is None.
-
-    `prompts` has `x[P, N+1, D]`, `y[P, N+1]` and `lengths[P]`.
-    """
-    labels = jnp.concatenate([prompts.y[:, :-1], jnp.zeros_like(prompts.y[:, -1:])], axis=1)
+    """The prediction of each prompt."""
+    labels = hidden_labels(prompts)
     scores = directions @ prompts.x.swapaxes(1, 2)
     scores = scores + label_directions[:, :, None] * labels[:, None, :]
-    if softmax_scale is None:
+    if options.softmax_scale is None:
         attention = scores / prompts.lengths[:, None, None]
-        if not include_query:
+        if not options.include_query:
             attention = attention[..., :-1]
     else:
-        attention = _softmax(softmax_scale * scores, prompts, include_query)
+        present = attended(prompts, options.include_query)[:, None, :]
+        attention = softmax(options.softmax_scale * scores, present)
     tokens = attention.shape[-1]
     on_labels = (attention * labels[:, None, :tokens]).sum(-1)
     on_inputs = attention @ prompts.x[:, :tokens]
@@ -46,11 +54,22 @@ def query_row(
     return heads.sum(-1)
 
 
-def _softmax(scores: Float[Array, "P H M"], prompts: Any, include_query: bool) -> Array:
-    """Over each prompt's own context, and the query where it is included."""
-    last = scores.shape[-1] - 1
-    place = jnp.arange(last + 1)[None, :]
+def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:
+    """The labels as the model sees them: 0 in the query's place."""
+    hidden = namespace(prompts.y).zeros_like(prompts.y[:, -1:])
+    labels: Array = namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
+    return labels
+
+
+def attended(prompts: Prompts, include_query: bool) -> Bool[Array, "P M"]:
+    """The tokens that a softmax is taken over: a prompt's own context, and perhaps the query."""
+    place = namespace(prompts.x).arange(prompts.context_length + 1)[None, :]
     present = place < prompts.lengths[:, None].astype(place.dtype)
-    if include_query:
-        present = present | (place == last)
-    return jax.nn.softmax(jnp.where(present[:, None, :], scores, -jnp.inf), axis=-1)
+    return present | (place == prompts.context_length) if include_query else present
+
+
+def softmax(scores: Float[Array, "*S M"], present: Bool[Array, "*T M"]) -> Float[Array, "*S M"]:
+    """The softmax over the tokens that are present."""
+    import jax
+
+    return jax.nn.softmax(jax.numpy.where(present, scores, -jax.numpy.inf), axis=-1)

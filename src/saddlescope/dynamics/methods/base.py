@@ -1,116 +1,31 @@
-"""What a training method offers to `train`: a state that advances in segments."""
+"""What a training method offers to `train`: fields, a clock, and a state that advances."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Real
+from jaxtyping import Float
 
-from saddlescope.attention.base import AbstractAttention
+from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.dynamics.layout import Layout
-from saddlescope.dynamics.risk import AbstractRisk
+from saddlescope.setting.kinds import part
+
+if TYPE_CHECKING:
+    from saddlescope.dynamics.methods._problem import AbstractState, Problem
 
 
-class Problem(eqx.Module):
-    """One run to be computed. What may change without compiling anew is an array in it."""
-
-    model: AbstractAttention = eqx.field(static=True)
-    layout: Layout = eqx.field(static=True)
-    group: int = eqx.field(static=True)
-    """How many seeds advance together."""
-    keep_weights: bool = eqx.field(static=True)
-    seeds: Any
-    """The number of each seed, [S]."""
-    sampler: Any
-    """What draws fresh prompts, None where no step needs them."""
-    risk: AbstractRisk
-    grid: Real[Array, " T"]
-    """When to record, on the method's own clock; the first entry is where the run begins."""
-    pace: Float[Array, ""]
-    """Units of the model's own time in one unit of flow time."""
-    threshold: Float[Array, ""]
-    """A seed whose recorded loss is at or below this has converged (minus infinity: never)."""
-
-    def loss(self, vector: Float[Array, " n"]) -> Float[Array, ""]:
-        """The loss of flat weights."""
-        return self.risk.loss(self.model, self.layout.unpack(vector))
-
-    def velocity(self, vector: Float[Array, " n"], rate: Any = 1.0) -> Float[Array, " n"]:
-        r"""$-\frac12\partial L/\partial w$ of flat weights, times `rate`."""
-        moved = self.risk.velocity(self.model, self.layout.unpack(vector), rate)
-        packed: Float[Array, " n"] = self.layout.pack(moved, jnp)
-        return packed
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return self.layout.dimension
-
-
-class Records(eqx.Module):
-    """What every method's state keeps: the records so far and where each seed stands in them."""
-
-    index: Any
-    """The next point of the grid to be recorded, [S]."""
-    last: Any
-    """The weights at the latest record, [S, n]."""
-    converged: Any
-    """Whether a seed rests, [S]."""
-    failed: Any
-    """Whether a seed can go no further, [S]."""
-    loss: Any
-    """[S, T], NaN where not yet recorded."""
-    path: Any
-    """The weights at every record, [S, T, n]; [S, 0, n] where they are not kept."""
-
-    @classmethod
-    @eqx.filter_jit
-    def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Records:
-        """The first point of the grid recorded, the others empty."""
-        seeds, points = weights.shape[0], problem.grid.shape[0]
-        path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
-        loss = jax.vmap(problem.loss)(weights)
-        return cls(
-            index=jnp.ones(seeds, dtype=int),
-            last=weights,
-            converged=loss <= problem.threshold,
-            failed=~jnp.isfinite(loss),
-            loss=jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
-            path=path.at[:, 0].set(weights) if problem.keep_weights else path,
-        )
-
-    def write(self, problem: Problem, due: Any, weights: Float[Array, "S n"]) -> Records:
-        """Record the weights of the seeds in `due` at the next point of their grid."""
-        seeds = jnp.arange(due.shape[0])
-        loss = jax.vmap(problem.loss)(weights)
-        # A seed that is not due writes beyond the end, which is dropped.
-        place = jnp.where(due, self.index, problem.grid.shape[0])
-        path = self.path
-        if problem.keep_weights:
-            path = path.at[seeds, place].set(weights, mode="drop", unique_indices=True)
-        return Records(
-            index=self.index + due.astype(self.index.dtype),
-            last=jnp.where(due[:, None], weights, self.last),
-            converged=self.converged | (due & (loss <= problem.threshold)),
-            failed=self.failed | (due & ~jnp.isfinite(loss)),
-            loss=self.loss.at[seeds, place].set(loss, mode="drop", unique_indices=True),
-            path=path,
-        )
-
-    def active(self, problem: Problem) -> Any:
-        """The seeds that have further to go, [S]."""
-        return (self.index < problem.grid.shape[0]) & ~self.converged & ~self.failed
-
-
+@part("method")
 class AbstractMethod(abc.ABC):
     """Gradient flow, gradient descent, …: how weights move.
 
-    A state is a tree of arrays, the seeds along the first axis of each, with the field `records`.
+    - `until`: the flow time at which the run ends.
+    - `steps`: how many steps are taken.
+    - `learning_rate`: η of W ← W − η ∂L/∂W.
+    - `converged`: a seed rests as soon as a recorded loss has come this close to the least possible
+      one, as a share of what there was to gain; its later records repeat that state.
+    - `batch_size`: how many fresh prompts a step takes.
+    - `key`: what the prompts of an ensemble are drawn from, besides the seeds.
     """
 
     converged: float | None
@@ -148,22 +63,28 @@ class AbstractMethod(abc.ABC):
     def shortened(self, end: float) -> AbstractMethod:
         """The same method, to another last time or step, without resting at convergence."""
 
+    def continues(self, earlier: AbstractMethod) -> bool:
+        """Whether the state of a run by another method can be carried on exactly by this one."""
+        return False
+
     @abc.abstractmethod
-    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> Any:
+    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> AbstractState:
         """The state at the first point of the grid."""
 
     @abc.abstractmethod
-    def go_on(self, problem: Problem, state: Any) -> Any:
+    def prolong(self, problem: Problem, state: AbstractState) -> AbstractState:
         """The state of a finished run, made ready for a grid that begins where its own ended."""
 
     @abc.abstractmethod
-    def advance(self, problem: Problem, state: Any, budget: int) -> tuple[Any, int]:
+    def advance(
+        self, problem: Problem, state: AbstractState, budget: int
+    ) -> tuple[AbstractState, int]:
         """Advance by at most about `budget` steps; the new state and the steps taken."""
 
     @abc.abstractmethod
-    def clock(self, state: Any) -> AnyArray:
+    def clock(self, state: AbstractState) -> AnyArray:
         """How far each seed has come on the method's own clock, [S]."""
 
     @abc.abstractmethod
-    def failure(self, problem: Problem, state: Any, seed: int) -> str:
+    def failure(self, problem: Problem, state: AbstractState, seed: int) -> str:
         """What happened to a failed seed, and the cure, in one line."""

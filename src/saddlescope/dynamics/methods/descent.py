@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from saddlescope.attention.base import Weights
+from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray, check_share, number, whole_number
-from saddlescope.dynamics.methods.base import AbstractMethod, Problem
-from saddlescope.dynamics.methods.stepping import (
-    AbstractStep,
-    StepState,
-    advance_steps,
-    begin_steps,
-    stable_rate,
-    step_of_overflow,
-)
-from saddlescope.dynamics.risk import PromptRisk
+from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.errors import InvalidInput
-from saddlescope.setting import Opaque
+from saddlescope.setting.kinds import kind
+
+if TYPE_CHECKING:
+    import optax
+
+    from saddlescope.dynamics.methods._problem import Problem
+    from saddlescope.dynamics.methods._stepping import AbstractStep, StepState
 
 
 class AbstractDescent(AbstractMethod):
@@ -36,7 +29,7 @@ class AbstractDescent(AbstractMethod):
     steps: int
 
     @abc.abstractmethod
-    def make_step(self, problem: Problem) -> AbstractStep:
+    def make_step(self) -> AbstractStep:
         """What one step does."""
 
     @property
@@ -48,33 +41,39 @@ class AbstractDescent(AbstractMethod):
         return True
 
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> StepState:
-        return begin_steps(problem, self.make_step(problem), weights)
+        from saddlescope.dynamics.methods import _stepping
 
-    def go_on(self, problem: Problem, state: StepState) -> StepState:
+        return _stepping.begin(problem, self.make_step(), weights)
+
+    def prolong(self, problem: Problem, state: StepState) -> StepState:  # type: ignore[override]
         return self.begin(problem, state.records.last)
 
-    def advance(self, problem: Problem, state: StepState, budget: int) -> tuple[StepState, int]:
-        moved, taken = advance_steps(problem, self.make_step(problem), state, jnp.asarray(budget))
-        return moved, int(taken)
+    def advance(  # type: ignore[override]
+        self, problem: Problem, state: StepState, budget: int
+    ) -> tuple[StepState, int]:
+        from saddlescope.dynamics.methods import _stepping
 
-    def clock(self, state: StepState) -> AnyArray:
+        return _stepping.advance(problem, self.make_step(), state, budget)
+
+    def clock(self, state: StepState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.step)
 
-    def failure(self, problem: Problem, state: StepState, seed: int) -> str:
-        step = step_of_overflow(problem, self.make_step(problem), state, seed)
-        return f"diverged at step {step}; try {self._cure(problem, state, seed)}"
+    def failure(self, problem: Problem, state: StepState, seed: int) -> str:  # type: ignore[override]
+        from saddlescope.dynamics.methods import _stepping
 
-    def _cure(self, problem: Problem, state: StepState, seed: int) -> str:
+        step = _stepping.step_of_overflow(problem, self.make_step(), state, seed)
         rate = getattr(self, "learning_rate", np.inf) / 2
-        rate = min(rate, stable_rate(problem, state, seed))
-        return f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"
+        rate = min(rate, _stepping.stable_rate(problem, state, seed))
+        cure = f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"
+        return f"diverged at step {step}; try {cure}"
 
 
+@kind("method", "descent")
 @dataclass(frozen=True)
 class GradientDescent(AbstractDescent):
     r"""Gradient descent $w \leftarrow w - \eta\,\partial L/\partial w$ for a number of `steps`.
 
-    One step is $2\eta$ of flow time (section 0). `converged` as in `GradientFlow`.
+    One step is $2\eta$ of flow time (section 0).
 
     >>> GradientDescent(learning_rate=.02, steps=10_000).flow_time(np.array([10_000]), 1.0)
     array([400.])
@@ -93,10 +92,13 @@ class GradientDescent(AbstractDescent):
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
 
-    def make_step(self, problem: Problem) -> AbstractStep:
-        return _GradientStep(jnp.asarray(self.learning_rate))
+    def make_step(self) -> AbstractStep:
+        from saddlescope.dynamics.methods._steps import GradientStep
+
+        return GradientStep.of(self.learning_rate)
 
 
+@kind("method", "stochastic_descent")
 @dataclass(frozen=True)
 class StochasticGradientDescent(AbstractDescent):
     r"""Gradient descent on `batch_size` freshly drawn prompts a step.
@@ -128,48 +130,69 @@ class StochasticGradientDescent(AbstractDescent):
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
 
-    def make_step(self, problem: Problem) -> AbstractStep:
-        key = jax.random.key_data(jax.random.key(self.key))
-        inner = _GradientStep(jnp.asarray(self.learning_rate))
-        return _FreshStep(inner, key, self.batch_size)
+    def make_step(self) -> AbstractStep:
+        from saddlescope.dynamics.methods._steps import FreshStep, GradientStep
+
+        return FreshStep.of(GradientStep.of(self.learning_rate), self.key, self.batch_size)
 
 
+@kind("method", "optimiser")
 @dataclass(frozen=True)
 class Optimiser(AbstractDescent):
-    """Any optax optimiser, by itself or by its name in optax with a learning rate.
+    """Any optax optimiser, by its name in optax or as it was made by hand.
 
     Full-batch on the exact loss, or on `batch_size` fresh prompts a step. The unit of time is the
     step: flow time has no meaning, and times are not predicted.
 
-    >>> Optimiser("adam", steps=1000, learning_rate=1e-3).transform.init is not None
+    - `optimiser`: a name in optax, which takes `learning_rate` and `options`; or an optax
+      optimiser. One made by hand is not saved with a run, only what tells it apart.
+    - `options`: what the named optimiser takes besides its learning rate.
+    - `label`: what tells an optimiser made by hand apart; by default its functions and their
+      numbers, which are the same in every process.
+
+    >>> Optimiser("adam", steps=1000, learning_rate=1e-3, options={"b1": .8}).transform is not None
     True
     """
 
-    optimiser: Any
+    optimiser: str | optax.GradientTransformation | None
     steps: int
     learning_rate: float | None = None
     batch_size: int | None = None
     key: int = 0
     converged: float | None = None
+    options: Mapping[str, float] | None = None
+    label: str | None = None
 
     def __post_init__(self) -> None:
+        import optax
+
         _check(self, *[f for f in ("learning_rate", "converged") if getattr(self, f) is not None])
-        if not isinstance(self.optimiser, str | Opaque | optax.GradientTransformation):
-            raise InvalidInput("optimiser", self.optimiser, "must be an optax optimiser or a name")
         if isinstance(self.optimiser, str):
-            known = getattr(optax, self.optimiser, None)
-            if not callable(known):
+            if not callable(getattr(optax, self.optimiser, None)):
                 raise InvalidInput("optimiser", self.optimiser, "is not a name in optax")
             if self.learning_rate is None:
                 raise InvalidInput("learning_rate", None, "is needed with an optimiser's name")
+            _named(self)
+        elif isinstance(self.optimiser, optax.GradientTransformation):
+            if self.label is None:
+                from saddlescope.dynamics.methods._steps import describe_transform
+
+                object.__setattr__(self, "label", describe_transform(self.optimiser))
+        elif self.optimiser is not None or self.label is None:
+            raise InvalidInput("optimiser", self.optimiser, "must be an optax optimiser or a name")
+
+    def written(self) -> dict[str, object]:
+        """The fields to be written down: of an optimiser made by hand its label alone."""
+        kept = self.optimiser if isinstance(self.optimiser, str) else None
+        return {**vars(self), "optimiser": kept}
 
     @property
     def transform(self) -> optax.GradientTransformation:
         """The optax transformation."""
         if isinstance(self.optimiser, str):
-            return _named_transform(self.optimiser, self.learning_rate)
-        if isinstance(self.optimiser, Opaque):
-            raise InvalidInput("optimiser", self.optimiser.name, "was not saved; give it again")
+            return _named(self)
+        if self.optimiser is None:
+            raise InvalidInput("optimiser", self.label, "was not saved; give it again")
         return self.optimiser
 
     @property
@@ -186,64 +209,24 @@ class Optimiser(AbstractDescent):
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return np.asarray(clock, dtype=np.float64)
 
-    def make_step(self, problem: Problem) -> AbstractStep:
-        inner = _OptaxStep(self.transform)
-        if self.batch_size is None:
-            return inner
-        return _FreshStep(inner, jax.random.key_data(jax.random.key(self.key)), self.batch_size)
+    def make_step(self) -> AbstractStep:
+        from saddlescope.dynamics.methods._steps import FreshStep, OptaxStep
+
+        inner = OptaxStep(self.transform)
+        return inner if self.batch_size is None else FreshStep.of(inner, self.key, self.batch_size)
 
 
-@cache
-def _named_transform(name: str, learning_rate: float | None) -> optax.GradientTransformation:
-    # One object for one name and rate: JAX would compile anew for another.
-    made: optax.GradientTransformation = getattr(optax, name)(learning_rate)
-    return made
+def _named(method: Optimiser) -> optax.GradientTransformation:
+    from saddlescope.dynamics.methods._steps import named_transform
+
+    options = tuple(sorted((method.options or {}).items()))
+    try:
+        return named_transform(str(method.optimiser), method.learning_rate, options)
+    except TypeError as wrong:
+        raise InvalidInput("options", method.options, f"{method.optimiser}: {wrong}") from None
 
 
-class _GradientStep(AbstractStep):
-    rate: Any
-
-    def remember(self, weights: Weights, seed: Any) -> Any:
-        return ()
-
-    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
-        moved = problem.risk.velocity(problem.model, weights, 2 * self.rate)
-        return {name: weights[name] + moved[name] for name in weights}, memory
-
-
-class _OptaxStep(AbstractStep):
-    transform: Any = eqx.field(static=True)
-
-    def remember(self, weights: Weights, seed: Any) -> Any:
-        return self.transform.init(weights)
-
-    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
-        # A velocity of rate −2 is the gradient of the loss.
-        slope = problem.risk.velocity(problem.model, weights, -2.0)
-        change, memory = self.transform.update(slope, memory, weights)
-        return optax.apply_updates(weights, change), memory
-
-
-class _FreshStep(AbstractStep):
-    """Another step, on prompts of its own."""
-
-    inner: AbstractStep
-    key: Any
-    batch_size: int = eqx.field(static=True)
-
-    def remember(self, weights: Weights, seed: Any) -> Any:
-        return seed, self.inner.remember(weights, seed)
-
-    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
-        seed, memory = memory
-        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), seed)
-        batch = problem.sampler.draw(jax.random.fold_in(key, count), self.batch_size)
-        fresh = replace(problem, risk=PromptRisk(problem.risk.gain, batch))
-        weights, memory = self.inner(fresh, weights, memory, count)
-        return weights, (seed, memory)
-
-
-def _check(method: Any, *positive: str) -> None:
+def _check(method: AbstractDescent, *positive: str) -> None:
     """Validate the fields that step-wise methods share, and settle their types."""
     for field in positive:
         if getattr(method, field) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import MergedAttention, PaperStart
+from saddlescope.attention import MergedAttention, RandomStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
@@ -127,7 +127,8 @@ class MergedAnyCovariance(AbstractFigure):
         task = InContextRegression(_spectrum(name), self.context_length)
         model = MergedAttention(self.heads)
         starts = [
-            stack_starts(PaperStart(scale), model, task, range(self.seeds)) for scale in self.scales
+            stack_starts(RandomStart(scale), model, task, range(self.seeds))
+            for scale in self.scales
         ]
         times = course_times(task, min(self.scales), self.points)
         run = watch.train(

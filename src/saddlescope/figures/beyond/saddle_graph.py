@@ -20,6 +20,7 @@ from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import clearest_seed, plateau_record, staircase_numbers
 from saddlescope.task import InContextRegression
 from saddlescope.theory import hessian, hessian_index, minimal_norm_weights, saddle_graph
+from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
 # An eigenvalue counts as negative below minus this share of the largest one (as `hessian_index`).
@@ -161,7 +162,7 @@ class SaddleGraphFigure(AbstractFigure):
 def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dataset:
     """Which fixed point each plateau is nearest to, in the mean square of the predictions."""
     maps = run.dataset["effective_map"].to_numpy()
-    moments = run.setting.task.moments()
+    moments = population_law(run.setting.task).moments()
     apart = maps[:, :, None] - nodes
     bent = np.einsum("ab,stnbc,cd->stnad", moments.summary, apart, moments.query)
     distance = (apart * bent).sum((-2, -1))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import xarray as xr
 
 from saddlescope import storage
-from saddlescope.attention.base import AbstractAttention
+from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics import Progress, train
 from saddlescope.errors import CannotRead
 from saddlescope.figures.kit.version import transformer_version

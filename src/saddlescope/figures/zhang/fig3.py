@@ -33,7 +33,7 @@ from saddlescope.figures.zhang.staircase import (
     timing_claims,
     winning_heads,
 )
-from saddlescope.task import InContextRegression
+from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import head_time_course, modes
 from saddlescope.trajectory import Trajectory
 
@@ -215,7 +215,7 @@ def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
     return directions, cosines
 
 
-def _followed(task: InContextRegression, one: xr.Dataset) -> list[FloatArray]:
+def _followed(task: AbstractData, one: xr.Dataset) -> list[FloatArray]:
     """|v(t)| of the head that learns at each drop by T12, from where it has begun to grow."""
     time = one["time"].to_numpy()
     courses = []

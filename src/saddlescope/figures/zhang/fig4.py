@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from saddlescope.attention import PaperStart, SeparateAttention
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -116,7 +116,7 @@ class Figure4(AbstractFigure):
 
     def _predicted(self, task: InContextRegression, rank: int) -> list[FloatArray]:
         """The drop times of the first seeds by T13, NaN where none comes by the end."""
-        model, start = SeparateAttention(heads=self.heads, rank=rank), PaperStart(self.init_scale)
+        model, start = SeparateAttention(heads=self.heads, rank=rank), RandomStart(self.init_scale)
         rows = []
         for seed in range(self.predicted_seeds):
             weights = start.weights(model, task, seed)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention.merged import unvectorise
+from saddlescope.arrays import unvectorise
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, within
 from saddlescope.figures.kit.figure import AbstractFigure

@@ -9,8 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import MergedAttention, SeparateAttention
-from saddlescope.attention.base import AbstractLinearAttention
+from saddlescope.attention import AbstractLinearAttention, MergedAttention, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.kit.claim import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.attention.base import AbstractLinearAttention
+from saddlescope.attention import AbstractLinearAttention
 from saddlescope.checks import FloatArray
 from saddlescope.task import InContextRegression
 from saddlescope.theory import minimum

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import MergedAttention, PaperStart
+from saddlescope.attention import MergedAttention, RandomStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
@@ -40,7 +40,7 @@ def merged_run(
     `model` is one that offers `from_attention`, and starts at the same weights.
     """
     attention = MergedAttention(heads)
-    weights = stack_starts(PaperStart(init_scale), attention, task, range(seeds))
+    weights = stack_starts(RandomStart(init_scale), attention, task, range(seeds))
     times = course_times(task, init_scale, points)
     return watch.train(
         "attention" if model is None else "network",

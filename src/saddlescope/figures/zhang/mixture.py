@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import MergedAttention
-from saddlescope.attention.base import Weights
+from saddlescope.attention import MergedAttention, Weights
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour

@@ -7,7 +7,7 @@ import xarray as xr
 
 from saddlescope.checks import FloatArray
 from saddlescope.figures.zhang.staircase import crossing_times, staircase_numbers, winning_heads
-from saddlescope.task import InContextRegression
+from saddlescope.task import AbstractData
 from saddlescope.theory import HeadTimeCourse, head_time_course, modes, plateau_losses
 from saddlescope.trajectory import Trajectory
 
@@ -50,9 +50,7 @@ def random_waits(run: Trajectory) -> xr.Dataset:
     return data.assign_coords(progress=_PROGRESS)
 
 
-def aligned_start(
-    task: InContextRegression, heads: int, scales: FloatArray
-) -> dict[str, FloatArray]:
+def aligned_start(task: AbstractData, heads: int, scales: FloatArray) -> dict[str, FloatArray]:
     """Weights with head d on eigenvector d and v = ‖k‖ = ‖q‖, one scale a seed; spare heads 0."""
     used = min(heads, task.dimension)
     value, pair = np.zeros(heads), np.zeros((heads, 1, task.dimension))
@@ -91,5 +89,5 @@ def _head(run: Trajectory, seed: int, head: int, drop: int) -> tuple[FloatArray,
     return np.abs(value), np.sign(value) * (key[:, 0] @ direction) * (query[:, 0] @ direction)
 
 
-def _course(task: InContextRegression, drop: int, size: float) -> HeadTimeCourse:
+def _course(task: AbstractData, drop: int, size: float) -> HeadTimeCourse:
     return head_time_course(task, int(modes(task).order[drop]), float(size), [0.0])

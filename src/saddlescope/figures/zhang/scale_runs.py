@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import PaperStart
-from saddlescope.attention.base import AbstractLinearAttention, Weights
+from saddlescope.attention import AbstractLinearAttention, RandomStart, Weights
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
@@ -33,7 +32,8 @@ class ScaleRuns:
     def starts(self, task: InContextRegression, model: AbstractLinearAttention) -> list[Weights]:
         """The initial weights of every scale, seeds along the first axis of each."""
         return [
-            stack_starts(PaperStart(scale), model, task, range(self.seeds)) for scale in self.scales
+            stack_starts(RandomStart(scale), model, task, range(self.seeds))
+            for scale in self.scales
         ]
 
     def numbers(

@@ -10,8 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import MergedAttention, SeparateAttention
-from saddlescope.attention.base import AbstractLinearAttention
+from saddlescope.attention import AbstractLinearAttention, MergedAttention, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal

@@ -55,10 +55,10 @@ def descent_drift(
     each by $Q(w + 2\eta\dot w) - Q(w) = (2\eta)^2 Q(\dot w)$ exactly, with
     $\dot w = -\frac12\partial L/\partial w$ of T3; in time, $\dot Q = 2\eta\,Q(\dot w)$.
 
-    >>> from saddlescope.attention import PaperStart, SeparateAttention
+    >>> from saddlescope.attention import RandomStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> drift = descent_drift(task, model, PaperStart(.1).weights(model, task, seed=0), .02)
+    >>> drift = descent_drift(task, model, RandomStart(.1).weights(model, task, seed=0), .02)
     >>> sorted(drift.per_step)
     ['key_query_balance', 'key_value_balance']
     """

@@ -71,10 +71,10 @@ def predict_staircase(
     `weights` are `v[H]`, `k, q[H, R, D]` of one seed, in the task's own coordinates and in the
     model's own normalisation; times are flow times up to `until`.
 
-    >>> from saddlescope.attention import PaperStart, SeparateAttention
+    >>> from saddlescope.attention import RandomStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=3)
-    >>> found = predict_staircase(task, model, PaperStart(.01).weights(model, task, seed=0))
+    >>> found = predict_staircase(task, model, RandomStart(.01).weights(model, task, seed=0))
     >>> [(drop.direction, round(drop.loss_after, 4)) for drop in found.drops]
     [(0, 0.3326), (1, 0.0617)]
     """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import MergedAttention, SeparateAttention
-from saddlescope.dynamics.layout import Layout
+from saddlescope.dynamics.methods._layout import Layout
 
 MODELS = [MergedAttention(2), SeparateAttention(3, 2)]
 
@@ -16,7 +16,7 @@ def test_packing_loses_nothing(model, lead: tuple[int, ...]) -> None:
     weights = {
         name: random.standard_normal((*lead, *shape)) for name, shape in model.shapes(3).items()
     }
-    vector = layout.pack(weights, np)
+    vector = layout.pack(weights)
     assert vector.shape == (*lead, layout.size)
     for name, array in layout.unpack(vector).items():
         np.testing.assert_array_equal(array, weights[name])

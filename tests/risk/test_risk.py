@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import MergedAttention, SeparateAttention
-from saddlescope.dynamics.risk import (
-    AbstractRisk,
-    DenseRisk,
-    DiagonalRisk,
-    StatisticsRisk,
-    make_risk,
-)
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
+from saddlescope.risk import AbstractRisk, DenseRisk, DiagonalRisk, StatisticsRisk
 from saddlescope.task import InContextRegression
 
 TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
@@ -29,8 +23,8 @@ MAPS = np.random.default_rng(2).standard_normal((4, 3, 3))
 
 def risk_of(name: str) -> tuple[AbstractRisk, np.ndarray]:
     """The risk and the basis of its coordinates, spelt out."""
-    risk, basis = make_risk(MODEL, TASKS[name])
-    return risk, np.eye(3) if basis is None else basis
+    found = MODEL.objective(TASKS[name])
+    return found.risk, np.eye(3) if found.basis is None else found.basis
 
 
 def true_loss(task, effective_map: np.ndarray) -> float:
@@ -55,9 +49,9 @@ def true_loss(task, effective_map: np.ndarray) -> float:
     ],
 )
 def test_each_task_has_its_cheapest_risk(task, kind: type, in_own_coordinates: bool) -> None:
-    risk, basis = make_risk(MODEL, task)
-    assert isinstance(risk, kind)
-    assert (basis is None) == in_own_coordinates
+    found = MODEL.objective(task)
+    assert isinstance(found.risk, kind)
+    assert (found.basis is None) == in_own_coordinates
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -113,7 +107,7 @@ def test_where_the_best_low_rank_map_is_not_known_none_is_given(name: str) -> No
 
 
 def test_directions_without_inputs_stay_unlearned() -> None:
-    risk, _ = make_risk(MODEL, InContextRegression([0.5, 0.0], 7))
+    risk = MODEL.objective(InContextRegression([0.5, 0.0], 7)).risk
     best = risk.best_map(2)
     assert best is not None
     assert best[1, 1] == 0.0
@@ -126,7 +120,7 @@ def test_the_velocity_is_minus_half_the_gradient_of_the_weights(
     name: str, normalisation: str
 ) -> None:
     model = SeparateAttention(2, 1, normalisation)
-    risk, _ = make_risk(model, TASKS[name])
+    risk = model.objective(TASKS[name]).risk
     random = np.random.default_rng(3)
     weights = {n: random.standard_normal(shape) for n, shape in model.shapes(3).items()}
 
@@ -144,11 +138,11 @@ def test_the_velocity_is_minus_half_the_gradient_of_the_weights(
 
 def test_unnormalised_attention_needs_one_length() -> None:
     model = MergedAttention(2, "none")
-    assert make_risk(model, AXES)[0].gain == 7.0
-    assert make_risk(model, DATA)[0].gain == 7.0
+    assert model.objective(AXES).risk.gain == 7.0
+    assert model.objective(DATA).risk.gain == 7.0
     for task in (
         InContextRegression([0.5, 0.3], [3, 5]),
         InContextRegression([0.5, 0.3], [3, 5]).sample(30),
     ):
         with pytest.raises(InvalidInput, match="normalisation = 'none': needs one fixed context"):
-            make_risk(model, task)
+            model.objective(task)

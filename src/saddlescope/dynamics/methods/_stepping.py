@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from saddlescope.attention.base import AbstractLinearAttention, Weights
-from saddlescope.dynamics.ensemble import map_groups, over_seeds, pick
-from saddlescope.dynamics.methods.base import Problem, Records
+from saddlescope.arrays import Weights
+from saddlescope.attention import AbstractLinearAttention
+from saddlescope.dynamics.methods._ensemble import map_groups, over_seeds, pick
+from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 
 # Iterations of the power method behind a suggested learning rate.
 _POWER_ITERATIONS = 200
@@ -22,53 +23,74 @@ class AbstractStep(eqx.Module):
     """One step of one seed; what may change without compiling anew is an array in it."""
 
     @abc.abstractmethod
-    def remember(self, weights: Weights, seed: Any) -> Any:
+    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         """What a seed carries from step to step besides its weights, at the start."""
 
     @abc.abstractmethod
-    def __call__(self, problem: Problem, weights: Weights, memory: Any, count: Any) -> Any:
+    def __call__(
+        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+    ) -> tuple[Weights, PyTree[Array]]:
         """The weights and the memory after step number `count`."""
 
 
-class StepState(eqx.Module):
+class StepState(AbstractState):
     """A run of steps between two segments."""
 
-    step: Any
-    weights: Any
-    memory: Any
-    finite: Any
+    step: Int[Array, " S"]
+    weights: Float[Array, "S n"]
+    memory: PyTree[Array]
+    finite: PyTree[Array]
     """The weights and the memory when they were last seen finite, and ..."""
-    finite_step: Any
+    finite_step: Int[Array, " S"]
     """... the step at which that was, [S]."""
-    start: Any
+    start: Float[Array, "S n"]
     """The weights with which the run began, [S, n]."""
     records: Records
 
 
+Carry: TypeAlias = tuple[StepState, Int[Array, ""]]
+"""A state, and the steps taken since the segment began."""
+
+
+def advance(
+    problem: Problem, step: AbstractStep, state: StepState, budget: int
+) -> tuple[StepState, int]:
+    """Take at most about `budget` steps; the new state and the steps taken."""
+    moved, taken = _advance(problem, step, state, jnp.asarray(budget))
+    return moved, int(taken)
+
+
 @eqx.filter_jit
-def begin_steps(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) -> StepState:
+def begin(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) -> StepState:
     """The state at the first point of the grid."""
     count = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
     memory = jax.vmap(lambda vector, seed: step.remember(problem.layout.unpack(vector), seed))(
         weights, problem.seeds
     )
     records = Records.begin(problem, weights)
-    return StepState(count, weights, memory, (weights, memory), count, weights, records)
+    return StepState(
+        step=count,
+        weights=weights,
+        memory=memory,
+        finite=(weights, memory),
+        finite_step=count,
+        start=weights,
+        records=records,
+    )
 
 
 @eqx.filter_jit
-def advance_steps(
-    problem: Problem, step: AbstractStep, state: StepState, budget: Any
-) -> tuple[StepState, Any]:
-    """Advance by at most `budget` steps."""
+def _advance(
+    problem: Problem, step: AbstractStep, state: StepState, budget: Int[Array, ""]
+) -> Carry:
     layout, points = problem.layout, problem.grid.shape[0]
 
-    def group(at: StepState) -> Any:
-        def unfinished(carry: Any) -> Any:
+    def group(at: StepState) -> Carry:
+        def unfinished(carry: Carry) -> Bool[Array, ""]:
             state, taken = carry
             return (taken < budget) & state.records.active(problem).any()
 
-        def leg(carry: Any) -> Any:
+        def leg(carry: Carry) -> Carry:
             state, taken = carry
             active = state.records.active(problem)
             # The seeds that go on are in step with one another.
@@ -77,8 +99,8 @@ def advance_steps(
             target = problem.grid[jnp.minimum(index, points - 1)]
             count = jnp.minimum(target - first, budget - taken)
 
-            def move(done: Any, carried: Any) -> Any:
-                def one(at: Any) -> Any:
+            def move(done: Int[Array, ""], carried: PyTree[Array]) -> PyTree[Array]:
+                def one(at: PyTree[Array]) -> PyTree[Array]:
                     return step(problem, at[0], at[1], first + done)
 
                 return over_seeds(one, problem.group)(carried)
@@ -86,7 +108,7 @@ def advance_steps(
             moved, memory = jax.lax.fori_loop(
                 0, count, move, (layout.unpack(state.weights), state.memory)
             )
-            weights = pick(active, layout.pack(moved, jnp), state.weights)
+            weights = pick(active, layout.pack(moved), state.weights)
             memory = pick(active, memory, state.memory)
             sound = active & jnp.isfinite(weights).all(-1)
             steps = state.step + jnp.where(active, count, 0)
@@ -112,13 +134,15 @@ def step_of_overflow(problem: Problem, step: AbstractStep, state: StepState, see
 
 
 @eqx.filter_jit
-def _follow_to_overflow(problem: Problem, step: AbstractStep, finite: Any, first: Any) -> Any:
+def _follow_to_overflow(
+    problem: Problem, step: AbstractStep, finite: PyTree[Array], first: Int[Array, ""]
+) -> Int[Array, ""]:
     layout = problem.layout
 
-    def advance(carry: Any) -> Any:
+    def advance(carry: PyTree[Array]) -> PyTree[Array]:
         vector, memory, count = carry
         weights, memory = step(problem, layout.unpack(vector), memory, count)
-        return layout.pack(weights, jnp), memory, count + 1
+        return layout.pack(weights), memory, count + 1
 
     return jax.lax.while_loop(
         lambda carry: jnp.isfinite(carry[0]).all(), advance, (*finite, first)
@@ -132,16 +156,16 @@ def stable_rate(problem: Problem, state: StepState, seed: int) -> float:
         best = problem.risk.best_map(model.capacity(problem.dimension))
         if best is not None:
             weights = model.realise(best / float(problem.risk.gain))
-            places.append(problem.layout.pack(weights, jnp))
+            places.append(problem.layout.pack(weights))
     steepest = max(float(_steepest_curvature(problem, place)) for place in places)
     return 1 / steepest if steepest > 0 else float("inf")
 
 
 @eqx.filter_jit
-def _steepest_curvature(problem: Problem, vector: Float[Array, " n"]) -> Any:
+def _steepest_curvature(problem: Problem, vector: Float[Array, " n"]) -> Float[Array, ""]:
     """The largest eigenvalue of the loss's Hessian, by the power method."""
 
-    def iterate(_: Any, direction: Any) -> Any:
+    def iterate(_: Int[Array, ""], direction: Float[Array, " n"]) -> Float[Array, " n"]:
         image = jax.jvp(problem.velocity, (vector,), (direction,))[1]
         return image / jnp.linalg.norm(image)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
 
-from saddlescope.attention.base import AbstractAttention, Weights
+from saddlescope.arrays import Array, Weights, namespace
+from saddlescope.attention import AbstractAttention
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,17 @@ class Layout:
         """The number of weights."""
         return sum(math.prod(shape) for _, shape in self.shapes)
 
-    def pack(self, weights: Weights, arrays: Any) -> Any:
-        """Flatten named weights along the last axis; `arrays` is the NumPy or JAX namespace."""
+    def pack(self, weights: Weights) -> Array:
+        """Flatten named weights along the last axis."""
         lead = weights[self.shapes[0][0]].ndim - len(self.shapes[0][1])
         parts = [
             weights[name].reshape(*weights[name].shape[:lead], math.prod(shape))
             for name, shape in self.shapes
         ]
-        return arrays.concatenate(parts, axis=-1)
+        vector: Array = namespace(*parts).concatenate(parts, axis=-1)
+        return vector
 
-    def unpack(self, vector: Any) -> Weights:
+    def unpack(self, vector: Array) -> Weights:
         """Name the parts of a flat vector, whatever axes come before its last one."""
         borders = accumulate((math.prod(shape) for _, shape in self.shapes), initial=0)
         return {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saddlescope.dynamics.ensemble import group_size, map_groups, over_seeds, pick
+from saddlescope.dynamics.methods._ensemble import group_size, map_groups, over_seeds, pick
 
 
 @given(st.integers(1, 5000), st.integers(1, 10_000), st.integers(1, 512))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+Dense: TypeAlias = dict[str, Any]
+"""What interpolation inside a step needs: y0, y1 and the slopes of all stages."""
 
 _TABLEAU = diffrax.Tsit5.tableau
 _STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
@@ -69,7 +72,9 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
         return y1, error, dense, slopes[-1], diffrax.RESULTS.successful
 
 
-def interpolate(start: Any, end: Any, at: Any, dense: dict[str, Any]) -> Float[Array, " n"]:
+def interpolate(
+    start: Float[Array, ""], end: Float[Array, ""], at: Float[Array, ""], dense: Dense
+) -> Float[Array, " n"]:
     """The weights inside a step that led from `start` to `end`."""
     inside = UnrolledTsit5.interpolation_cls(t0=start, t1=end, **dense)
     weights: Float[Array, " n"] = inside.evaluate(at)

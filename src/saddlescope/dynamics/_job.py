@@ -6,32 +6,30 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Weights
+from saddlescope.arrays import Array, Weights
+from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.dynamics._checkpoint import read_checkpoint, write_checkpoint
 from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics.checkpoint import write_checkpoint
-from saddlescope.dynamics.ensemble import group_size
-from saddlescope.dynamics.layout import Layout
-from saddlescope.dynamics.methods.base import Problem
-from saddlescope.dynamics.methods.flow import GradientFlow
-from saddlescope.dynamics.risk import AbstractMapRisk, AbstractRisk, has_exact_loss, make_risk
-from saddlescope.dynamics.sampler import make_sampler
+from saddlescope.dynamics.methods._ensemble import group_size
+from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.precision import to_numpy
+from saddlescope.risk import AbstractMapRisk, AbstractRisk
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.memory import check_memory
 from saddlescope.running.progress import Progress, Report
 from saddlescope.setting import Setting
-from saddlescope.task.base import AbstractTask
-from saddlescope.trajectory import Outcome, Trajectory, assemble
+from saddlescope.task.samplers import AbstractSampler
+from saddlescope.trajectory import Outcome, Result, Trajectory, assemble
 
 # A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
 _SEGMENT_SECONDS = 0.5
@@ -39,6 +37,30 @@ _FIRST_SEGMENT = 500
 _CHECKPOINT_SECONDS = 5.0
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
+
+
+def carry_out(
+    setting: Setting,
+    start: Trajectory | None = None,
+    report: Report | None = None,
+    checkpoint: str | Path | None = None,
+) -> Trajectory:
+    """Carry out a setting, going on from a checkpoint or from where another run ended."""
+    with jax.enable_x64(True):
+        job = Job(setting, 0.0 if start is None else float(start.time[-1]))
+        saved = None if checkpoint is None else read_checkpoint(checkpoint, job.digest)
+        if saved is not None:
+            state = job.restore(saved)
+        else:
+            state = job.begin() if start is None else job.continue_from(start)
+        return job.run(state, report, checkpoint)
+
+
+def finish(interrupted: Trajectory, report: Report | None = None) -> Trajectory:
+    """Finish an interrupted run."""
+    with jax.enable_x64(True):
+        job = Job(interrupted.setting, interrupted.time_start)
+        return job.run(job.restore(interrupted.state), report)
 
 
 class Job:
@@ -51,9 +73,10 @@ class Job:
         self.clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= self.clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
-        risk, self.basis = make_risk(
-            model, task if not method.is_stochastic else _probe(model, task)
-        )
+        # Stochastic steps need no exact loss: without one it is recorded on probe prompts.
+        probing = method.is_stochastic and not model.has_exact_loss
+        objective = model.objective(task.probes(_PROBES) if probing else task)
+        risk, self.basis = objective.risk, objective.basis
         layout = Layout.of(model, task.dimension)
         seeds, points = len(setting.seeds), setting.record.most_points
         if method.counts_steps:
@@ -85,46 +108,46 @@ class Job:
         """Names the run: its setting and where it began."""
         return f"{self.setting.digest}-{float(self.time_start).hex()}"
 
-    def begin(self) -> Any:
+    def begin(self) -> AbstractState:
         """The state before the first segment."""
         setting = self.setting
         weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
         if self.basis is not None:
-            weights = setting.model.rotate(weights, self.basis)
-        vectors = self.problem.layout.pack(weights, np)
+            weights = _linear(setting.model).rotate(weights, self.basis)
+        vectors = self.problem.layout.pack(weights)
         copies = np.repeat(vectors[:1], self.padding, axis=0)
         return setting.method.begin(self.problem, jnp.asarray(np.concatenate([vectors, copies])))
 
-    def restore(self, leaves: Sequence[AnyArray]) -> Any:
+    def restore(self, leaves: Sequence[AnyArray]) -> AbstractState:
         """The state whose leaves were saved, of this job or of one of the same shape."""
         vectors = jnp.zeros((len(self.setting.seeds) + self.padding, self.problem.layout.size))
         shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
         return jax.tree.unflatten(jax.tree.structure(shape), [jnp.asarray(leaf) for leaf in leaves])
 
-    def continue_from(self, earlier: Trajectory) -> Any:
+    def continue_from(self, earlier: Trajectory) -> AbstractState:
         """The state with which to go on where an earlier run ended, exactly where that can be."""
-        before, now = earlier.setting, self.setting
-        same_flow = (
-            isinstance(now.method, GradientFlow)
-            and isinstance(before.method, GradientFlow)
-            and (now.method.rtol, now.method.atol) == (before.method.rtol, before.method.atol)
-            and now.model == before.model
-            and Setting(before.task, *_all_but_task(now)) == now
-            and now.seeds == before.seeds
-        )
-        if not same_flow:
+        method, before, now = self.setting.method, earlier.setting.to_dict(), self.setting.to_dict()
+        same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
+        if not (same and method.continues(earlier.setting.method)):
             return self.begin()
-        return now.method.go_on(self.problem, self.restore(earlier.state))
+        return method.prolong(self.problem, self.restore(earlier.state))
 
-    def carry_out(
-        self, state: Any, report: Report | None = None, checkpoint: str | Path | None = None
+    def run(
+        self,
+        state: AbstractState,
+        report: Report | None = None,
+        checkpoint: str | Path | None = None,
     ) -> Trajectory:
         """Advance to the end, reporting and saving at segment borders."""
         with StopRequest() as stop:
             return self._advance(state, report, checkpoint, stop)
 
     def _advance(
-        self, state: Any, report: Report | None, checkpoint: str | Path | None, stop: StopRequest
+        self,
+        state: AbstractState,
+        report: Report | None,
+        checkpoint: str | Path | None,
+        stop: StopRequest,
     ) -> Trajectory:
         began = saved = time.monotonic()
         budget = _FIRST_SEGMENT
@@ -146,23 +169,23 @@ class Job:
             raise Interrupted(self._trajectory(state)) from None
         return self._trajectory(state)
 
-    def _unfinished(self, state: Any) -> Any:
+    def _unfinished(self, state: AbstractState) -> AnyArray:
         records = state.records
         index, converged, failed = map(
             np.asarray, (records.index, records.converged, records.failed)
         )
         return (index < len(self.grid)) & ~converged & ~failed
 
-    def _share(self, state: Any) -> float:
+    def _share(self, state: AbstractState) -> float:
         end = self.setting.method.end
         reached = (self.setting.method.clock(state) - self.clock_start) / (end - self.clock_start)
         return float(np.where(self._unfinished(state), np.clip(reached, 0.0, 1.0), 1.0).mean())
 
-    def _trajectory(self, state: Any) -> Trajectory:
+    def _trajectory(self, state: AbstractState) -> Trajectory:
         setting, seeds = self.setting, len(self.setting.seeds)
         records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
         outcomes = tuple(self._outcome(state, records, seed) for seed in range(seeds))
-        going_on = np.array([outcome.result == "interrupted" for outcome in outcomes])
+        going_on = np.array([outcome.result is Result.INTERRUPTED for outcome in outcomes])
         # The record at which a seed failed holds nothing; before it all is sound.
         sound = records.index - records.failed
         points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
@@ -191,29 +214,33 @@ class Job:
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
         task, model = self.setting.task, self.setting.model
-        if not isinstance(task, AbstractTask) or not model.is_linear:
-            return {}
-        return {
-            f"loss_{name}": evaluate_path(model, test, weights)
-            for name, test in task.tests().items()
-        }
+        tests = task.tests() if model.is_linear else {}
+        return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
 
-    def _outcome(self, state: Any, records: Any, seed: int) -> Outcome:
+    def _outcome(self, state: AbstractState, records: Records, seed: int) -> Outcome:
         if records.failed[seed]:
-            return Outcome("diverged", self.setting.method.failure(self.problem, state, seed))
+            return Outcome(Result.DIVERGED, self.setting.method.failure(self.problem, state, seed))
         if records.converged[seed]:
-            return Outcome("converged")
+            return Outcome(Result.CONVERGED)
         finished = records.index[seed] >= len(self.grid)
-        return Outcome("finished" if finished else "interrupted")
+        return Outcome(Result.FINISHED if finished else Result.INTERRUPTED)
 
     def _name(self, vectors: FloatArray) -> Weights:
         """Flat weights, named, in the user's coordinates."""
         weights = self.problem.layout.unpack(vectors)
-        return weights if self.basis is None else self.setting.model.rotate(weights, self.basis.T)
+        if self.basis is None:
+            return weights
+        return _linear(self.setting.model).rotate(weights, self.basis.T)
+
+
+def _linear(model: AbstractAttention) -> AbstractLinearAttention:
+    """The model, known to have an effective map."""
+    assert isinstance(model, AbstractLinearAttention)
+    return model
 
 
 @eqx.filter_jit
-def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
+def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     """The effective map and the conserved quantities at every record, [S, T, …]."""
 
     def one(at: Weights) -> Weights:
@@ -225,14 +252,10 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Any) -> Weights:
     return jax.vmap(jax.vmap(one))(weights)
 
 
-def _without_records(state: Any) -> Any:
+def _without_records(state: AbstractState) -> AbstractState:
     """A finished state without its records, which are in the dataset."""
     empty = (state.records.loss[:, :0], state.records.path[:, :0])
     return eqx.tree_at(lambda at: (at.records.loss, at.records.path), state, empty)
-
-
-def _all_but_task(setting: Setting) -> tuple[Any, ...]:
-    return setting.model, setting.method, setting.init, setting.record, setting.seeds
 
 
 def _numbers_kept(setting: Setting, layout: Layout) -> int:
@@ -247,15 +270,10 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
     return 1 + layout.size + layout.dimension**2 + conserved
 
 
-def _probe(model: AbstractAttention, task: Any) -> Any:
-    """Prompts on which to record the loss of a model that has no exact one."""
-    return task if has_exact_loss(model) or not hasattr(task, "sample") else task.sample(_PROBES)
-
-
-def _sampler(setting: Setting) -> Any:
+def _sampler(setting: Setting) -> AbstractSampler | None:
     if not setting.method.is_stochastic:
         return None
-    return jax.tree.map(jnp.asarray, make_sampler(setting.task))
+    return jax.tree.map(jnp.asarray, setting.task.sampler())
 
 
 def _threshold(setting: Setting, risk: AbstractRisk) -> float:
@@ -264,7 +282,7 @@ def _threshold(setting: Setting, risk: AbstractRisk) -> float:
     if share is None:
         return -np.inf
     model = setting.model
-    best = risk.best_map(model.capacity(dimension)) if model.is_linear else None
+    best = risk.best_map(_linear(model).capacity(dimension)) if model.is_linear else None
     if best is None:
         raise InvalidInput(
             "converged", share, "the least loss is not known where heads × rank is below D"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
 
 
-def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[Any]) -> None:
+def write_checkpoint(path: str | Path, digest: str, leaves: Sequence[Array]) -> None:
     """Save a run's state; a kill while writing leaves the previous checkpoint as it was."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

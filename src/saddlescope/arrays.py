@@ -1,0 +1,59 @@
+"""Arrays of NumPy and of JAX under one name: formulas use what both offer."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+Array: TypeAlias = Any
+"""A NumPy or a JAX array; their operators are the same, their types have no common base."""
+
+Weights: TypeAlias = dict[str, Array]
+"""Named weight arrays; a leading seed axis in ensembles."""
+
+# Up to this many products a broadcast-multiply-sum, which XLA fuses into one loop, beats the call
+# into a matrix multiplication (measured on a CPU: 0.1 against 0.7 µs a step at D = 4, H = 5).
+_FUSED_PRODUCTS = 640
+
+
+def namespace(*arrays: Array) -> ModuleType:
+    """The module that computes with these arrays: `jax.numpy` where one of them is JAX's.
+
+    >>> namespace(np.ones(2)).__name__
+    'numpy'
+    """
+    for array in arrays:
+        if not isinstance(array, np.ndarray | np.generic | float | int):
+            found: ModuleType = array.__array_namespace__()
+            return found
+    return np
+
+
+def outer_sum(left: Float[Array, "J D"], right: Float[Array, "J D"]) -> Float[Array, "D D"]:
+    r"""$\sum_j a_j b_j^\top$, as one fused loop where that is faster."""
+    pairs, dimension = left.shape
+    if pairs * dimension**2 <= _FUSED_PRODUCTS:
+        return (left[:, :, None] * right[:, None, :]).sum(0)
+    return left.T @ right
+
+
+def apply_to_rows(rows: Float[Array, "J D"], matrix: Float[Array, "D D"]) -> Float[Array, "J D"]:
+    r"""$M a_j$ for every row $a_j$, as one fused loop where that is faster."""
+    pairs, dimension = rows.shape
+    if pairs * dimension**2 <= _FUSED_PRODUCTS:
+        return (rows[:, None, :] * matrix[None, :, :]).sum(-1)
+    return rows @ matrix.T
+
+
+def vectorise(matrix: Float[Array, "*S D D"]) -> Float[Array, "*S DD"]:
+    """Stack the columns of a matrix: the order of the cubic feature (T4)."""
+    return matrix.swapaxes(-1, -2).reshape(*matrix.shape[:-2], -1)
+
+
+def unvectorise(vector: Float[Array, "*S DD"]) -> Float[Array, "*S D D"]:
+    """The matrix whose stacked columns are the vector (T4)."""
+    dimension = round(vector.shape[-1] ** 0.5)
+    return vector.reshape(*vector.shape[:-1], dimension, dimension).swapaxes(-1, -2)

@@ -1,0 +1,268 @@
+"""Flags made from the fields of the schema: which there are, what they say, and what they give."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import InvalidInput
+from saddlescope.setting import Setting
+from saddlescope.setting.fields import REQUIRED, Field, fields_of
+from saddlescope.setting.kinds import find_kind, is_kind, kind_name, kinds_of
+from saddlescope.setting.plain import Plain, build
+from saddlescope.setting.toml import load_toml
+
+PARTS = ("task", "model", "method", "init", "record")
+
+# What a run is where the flags say nothing.
+_KINDS = {
+    "task": "in_context_regression",
+    "model": "separate",
+    "method": "flow",
+    "init": "random",
+    "record": "record",
+}
+_VALUES: dict[str, Plain] = {"spectrum": ".4,.3,.2,.1", "context_length": 31, "heads": 5}
+
+_ARRAY_FILES = (".npy", ".npz", ".csv", ".txt")
+# What a docstring marks and a terminal does not show.
+_MARKS = re.compile(r"[`$]")
+_HELP_WIDTH = 96
+
+
+def split_words(words: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Plain words, and the fields that are given as --field value."""
+    names: list[str] = []
+    texts: dict[str, str] = {}
+    waiting = iter(words)
+    for word in waiting:
+        if not word.startswith("--"):
+            names.append(word)
+            continue
+        flag, equals, value = word[2:].partition("=")
+        given = value if equals else next(waiting, None)
+        if given is None:
+            raise InvalidInput(flag, "", "needs a value")
+        texts[flag.replace("-", "_")] = given
+    return names, texts
+
+
+def only_fields(words: list[str] | None) -> dict[str, str]:
+    """The fields that words give, where nothing else is allowed."""
+    names, texts = split_words(words or [])
+    if names:
+        raise InvalidInput("words", names[0], "fields are given as --field value")
+    return texts
+
+
+def read_setting(texts: Mapping[str, str], until: float) -> Setting:
+    """The setting that flags give, on top of a file where `setting` names one.
+
+    `until` is when gradient flow ends where nothing says so.
+    """
+    given = dict(texts)
+    values: dict[str, Plain] = {}
+    arrays: dict[str, AnyArray] = {}
+    if "setting" in given:
+        values, arrays = load_toml(Path(given.pop("setting")))
+    chosen = {part: given.pop(part, None) for part in PARTS}
+    seeds = given.pop("seeds", None)
+    kinds = _choose_kinds(chosen, values, given)
+    for part, cls in kinds.items():
+        known = fields_of(cls)
+        own = {name: _value(known[name], given.pop(name)) for name in list(given) if name in known}
+        before = values.get(part)
+        kept = (
+            before if isinstance(before, Mapping) and before.get("kind") == kind_name(cls) else {}
+        )
+        fields = {**{n: v for n, v in kept.items() if n != "kind"}, **own}
+        values[part] = build(part, cls, _completed(known, fields, until), arrays)
+    if given:
+        name, text = next(iter(given.items()))
+        raise InvalidInput(name.replace("_", "-"), text, _allowed(name, kinds))
+    if seeds is not None or "seeds" not in values:
+        values["seeds"] = Field("seeds", "tuple[int, ...]", 1, "").parse(seeds or "1")
+        if seeds is None or "," not in seeds:
+            (values["seeds"],) = values["seeds"]  # type: ignore[misc]
+    return Setting.from_dict(values, arrays)
+
+
+def _fields_before(before: Plain, cls: type) -> dict[str, Plain]:
+    """What a file says of a part, where the part is still of that kind."""
+    if not isinstance(before, Mapping) or before.get("kind") != kind_name(cls):
+        return {}
+    return {name: value for name, value in before.items() if name != "kind"}
+
+
+def setting_help(words: Iterable[str]) -> str:
+    """What the flags of a setting are, for the kinds that the words choose."""
+    _, texts = split_words([word for word in words if word not in ("--help", "--json")])
+    kinds = _choose_kinds({part: texts.pop(part, None) for part in PARTS}, {}, texts)
+    lines = ["", "The setting. Each part is of a kind, and has the fields of that kind:"]
+    for part, cls in kinds.items():
+        others = [name for name in kinds_of(part) if name != _KINDS[part]]
+        choice = f"--{part} KIND, one of {', '.join([_KINDS[part], *others])}"
+        lines += ["", *textwrap.wrap(choice, _HELP_WIDTH, subsequent_indent="  ")]
+        lines += [f"  {kind_name(cls)}:", *field_lines(cls)]
+    lines += [
+        "",
+        "  --seeds               How many random starts, or which: 6 or 3,7. [1]",
+        "  --setting             A setting in a file, as TOML; flags change fields of it.",
+        "",
+        "A class of your own is FILE.py:Class, as in --task own_task.py:MyTask. Arrays may be",
+        "given as files (.npy, .npz, .csv, .txt).",
+    ]
+    return "\n".join(lines)
+
+
+def field_lines(cls: type) -> list[str]:
+    """What the flags of a class are, and their defaults."""
+    lines = []
+    for field in fields_of(cls).values():
+        default = "" if field.default in (REQUIRED, None) else f" [{as_text(field.default)}]"
+        text = _MARKS.sub("", field.help) + default
+        first, *rest = textwrap.wrap(text, _HELP_WIDTH - 26) or [""]
+        lines += [f"    {field.flag:<20}  {first}".rstrip(), *(f"{'':<26}{line}" for line in rest)]
+    return lines
+
+
+def as_text(value: object) -> str:
+    """A plain value of a field as the command line takes it.
+
+    >>> as_text([.4, .3]), as_text(True)
+    ('0.4,0.3', 'true')
+    """
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _choose_kinds(
+    chosen: Mapping[str, str | None], values: Mapping[str, Plain], given: Mapping[str, str]
+) -> dict[str, type]:
+    """The class of each part: the one that is named, that of the file, or one that fits."""
+    kinds: dict[str, type] = {}
+    for part in PARTS:
+        name, before = chosen[part], values.get(part)
+        if name is not None:
+            kinds[part] = _find(part, name)
+        elif isinstance(before, Mapping) and "kind" in before:
+            kinds[part] = find_kind(part, before["kind"], f"{part}.kind")
+        else:
+            kinds[part] = kinds_of(part)[_KINDS[part]]
+    unclaimed = [name for name in given if not any(name in fields_of(c) for c in kinds.values())]
+    for part in PARTS:
+        if chosen[part] is None and part not in values:
+            kinds[part] = _fitting(part, kinds[part], given, unclaimed)
+    return kinds
+
+
+def _fitting(part: str, default: type, given: Mapping[str, str], unclaimed: list[str]) -> type:
+    """The default, or the first kind that has the fields which no default has."""
+    known = {name for cls in kinds_of(part).values() for name in fields_of(cls)}
+    wanted = [name for name in unclaimed if name in known]
+    if not wanted:
+        return default
+    wanted += [name for name in given if name in fields_of(default)]
+    for cls in kinds_of(part).values():
+        if all(name in fields_of(cls) for name in wanted):
+            return cls
+    return default
+
+
+def _find(part: str, name: str) -> type:
+    path, colon, attribute = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        return _load_class(part, Path(path), attribute)
+    return find_kind(part, name.replace("-", "_"), part)
+
+
+def _load_class(part: str, path: Path, name: str) -> type:
+    """A class of the user's own, from a file that the user names."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InvalidInput(part, f"{path}:{name}", "there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        # Whatever the user's file does when it is run.
+        raise InvalidInput(part, str(path), f"{type(problem).__name__}: {problem}") from None
+    cls = getattr(module, name, None)
+    if not (isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part)):
+        raise InvalidInput(part, f"{path}:{name}", f"must be a dataclass that can be a {part}")
+    return cls
+
+
+def _completed(
+    known: Mapping[str, Field], fields: Mapping[str, Plain], until: float
+) -> dict[str, Plain]:
+    """The fields, with what a run is by default where a kind needs more than was given."""
+    defaults = {**_VALUES, "until": until}
+    if "covariance" in fields or "x" in known:
+        del defaults["spectrum"], defaults["context_length"]
+        if "context_length" in known and "covariance" in fields:
+            defaults["context_length"] = _VALUES["context_length"]
+    needed = {
+        name: value
+        for name, value in defaults.items()
+        if name in known and known[name].default in (REQUIRED, None)
+    }
+    return {**needed, **fields}
+
+
+def _allowed(name: str, kinds: Mapping[str, type]) -> str:
+    """What there is in place of a flag that no chosen kind has."""
+    for part, cls in kinds.items():
+        owners = [kind for kind, other in kinds_of(part).items() if name in fields_of(other)]
+        if owners:
+            flags = ", ".join(field.flag[2:] for field in fields_of(cls).values())
+            return f"is for {part} {' or '.join(owners)}; {kind_name(cls)} has {flags}"
+    every = [field.flag[2:] for cls in kinds.values() for field in fields_of(cls).values()]
+    return f"no such option; there are {', '.join([*PARTS[:-1], 'seeds', 'setting', *every])}"
+
+
+def _value(field: Field, text: str) -> object:
+    """What a text gives a field: a file of arrays, names with numbers, or what its type says."""
+    if "Mapping" in field.annotation:
+        if text.endswith(".npz"):
+            return _read_arrays(field, Path(text))
+        pairs = [pair.partition("=") for pair in text.split(",")]
+        inner = Field(field.name, "float", 0.0, "")
+        return {name: inner.parse(value) for name, _, value in pairs}
+    if Path(text).suffix in _ARRAY_FILES and "str" not in re.findall(r"\w+", field.annotation):
+        return _read_array(field, Path(text))
+    return field.parse(text)
+
+
+def _read_array(field: Field, path: Path) -> AnyArray:
+    try:
+        if path.suffix == ".npy":
+            array: AnyArray = np.load(path, allow_pickle=False)
+            return array
+        if path.suffix == ".npz":
+            (array,) = _read_arrays(field, path).values()
+            return array
+        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=1)
+    except OSError as problem:
+        raise InvalidInput(field.flag[2:], str(path), f"cannot be read: {problem}") from None
+    except ValueError:
+        raise InvalidInput(field.flag[2:], str(path), "must hold one array of numbers") from None
+
+
+def _read_arrays(field: Field, path: Path) -> dict[str, AnyArray]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except Exception as problem:
+        # A damaged archive raises whatever its damage makes zip and NumPy run into.
+        raise InvalidInput(field.flag[2:], str(path), f"cannot be read: {problem}") from None

@@ -1,0 +1,120 @@
+"""What one step does: along the gradient, by an optax optimiser, on fresh prompts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from types import FunctionType
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PyTree, UInt32
+
+from saddlescope.arrays import Weights
+from saddlescope.dynamics.methods._problem import Problem
+from saddlescope.dynamics.methods._stepping import AbstractStep
+from saddlescope.risk import PromptRisk
+
+
+class GradientStep(AbstractStep):
+    """Gradient descent."""
+
+    rate: Float[Array, ""]
+
+    @staticmethod
+    def of(rate: float) -> GradientStep:
+        """With the rate as an array: nothing is compiled anew for another one."""
+        return GradientStep(jnp.asarray(rate))
+
+    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+        return ()
+
+    def __call__(
+        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+    ) -> tuple[Weights, PyTree[Array]]:
+        moved = problem.risk.velocity(problem.model, weights, 2 * self.rate)
+        return {name: weights[name] + moved[name] for name in weights}, memory
+
+
+class OptaxStep(AbstractStep):
+    """A step of an optax optimiser."""
+
+    transform: optax.GradientTransformation = eqx.field(static=True)
+
+    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+        return self.transform.init(weights)
+
+    def __call__(
+        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+    ) -> tuple[Weights, PyTree[Array]]:
+        # A velocity of rate −2 is the gradient of the loss.
+        slope = problem.risk.velocity(problem.model, weights, -2.0)
+        change, memory = self.transform.update(slope, memory, weights)
+        return optax.apply_updates(weights, change), memory
+
+
+class FreshStep(AbstractStep):
+    """Another step, on prompts of its own."""
+
+    inner: AbstractStep
+    key: UInt32[Array, " words"]
+    batch_size: int = eqx.field(static=True)
+
+    @staticmethod
+    def of(inner: AbstractStep, key: int, batch_size: int) -> FreshStep:
+        """Prompts drawn from a key, so many a step."""
+        return FreshStep(inner, jax.random.key_data(jax.random.key(key)), batch_size)
+
+    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+        return seed, self.inner.remember(weights, seed)
+
+    def __call__(
+        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+    ) -> tuple[Weights, PyTree[Array]]:
+        assert problem.sampler is not None
+        seed, memory = memory
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), seed)
+        batch = problem.sampler.draw(jax.random.fold_in(key, count), self.batch_size)
+        fresh = replace(problem, risk=PromptRisk(problem.risk.gain, batch))
+        weights, memory = self.inner(fresh, weights, memory, count)
+        return weights, (seed, memory)
+
+
+@cache
+def named_transform(
+    name: str, learning_rate: float | None, options: tuple[tuple[str, float], ...]
+) -> optax.GradientTransformation:
+    """An optimiser by its name in optax."""
+    # One object for one name and rate: JAX would compile anew for another.
+    made: optax.GradientTransformation = getattr(optax, name)(learning_rate, **dict(options))
+    return made
+
+
+def describe_transform(transform: optax.GradientTransformation) -> str:
+    """What tells a transformation apart, the same in every process: its functions and numbers."""
+    parts = [_describe(function) for function in transform]
+    name = transform.update.__qualname__.partition(".")[0]
+    return f"{name} {hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"
+
+
+def _describe(value: object) -> object:
+    """Plain values for what an optimiser's functions hold; of a function its code and closure."""
+    if isinstance(value, FunctionType):
+        code = value.__code__
+        cells = [_describe(cell.cell_contents) for cell in value.__closure__ or ()]
+        defaults = _describe((value.__defaults__, value.__kwdefaults__))
+        return value.__module__, value.__qualname__, code.co_code.hex(), cells, defaults
+    if isinstance(value, Mapping):
+        return sorted((str(name), _describe(item)) for name, item in value.items())
+    if isinstance(value, tuple | list):
+        return [_describe(item) for item in value]
+    if isinstance(value, np.ndarray | jax.Array):
+        return str(value.dtype), np.asarray(value).tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return type(value).__module__, type(value).__qualname__

@@ -1,0 +1,77 @@
+"""The exact loss on a law, from its moments (T3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from saddlescope.arrays import Array
+from saddlescope.checks import FloatArray
+from saddlescope.risk.base import AbstractMapRisk, Objective
+
+
+class DiagonalRisk(AbstractMapRisk):
+    r"""The population loss in the common basis: $G_{ab} = c_a\delta_{ab} - b_a\kappa_b W_{ab}$."""
+
+    gain: Array
+    label_power: Array
+    drive: Array
+    """diag(c), [D, D]."""
+    curvature: Array
+    r"""$b_a\kappa_b$, [D, D]."""
+
+    def map_loss(self, effective_map: Float[Array, "D D"]) -> Float[Array, ""]:
+        gained = effective_map * (self.curvature * effective_map - 2 * self.drive)
+        return self.label_power + gained.sum()
+
+    def map_force(self, effective_map: Float[Array, "D D"]) -> Float[Array, "D D"]:
+        return self.drive - self.curvature * effective_map
+
+    def best_map(self, capacity: int) -> FloatArray | None:
+        drive, curvature = np.diagonal(self.drive), np.diagonal(self.curvature)
+        best = np.divide(drive, curvature, out=np.zeros_like(drive), where=curvature > 0)
+        best[np.argsort(-drive * best, kind="stable")[capacity:]] = 0.0
+        return np.diag(best)
+
+
+class DenseRisk(AbstractMapRisk):
+    r"""The population loss of covariances that do not commute: $G = C - B W \Lambda_q$."""
+
+    gain: Array
+    label_power: Array
+    drive: Array
+    summary: Array
+    query: Array
+
+    def map_loss(self, effective_map: Float[Array, "D D"]) -> Float[Array, ""]:
+        response = self.summary @ effective_map @ self.query
+        return self.label_power + (effective_map * (response - 2 * self.drive)).sum()
+
+    def map_force(self, effective_map: Float[Array, "D D"]) -> Float[Array, "D D"]:
+        return self.drive - self.summary @ effective_map @ self.query
+
+    def best_map(self, capacity: int) -> FloatArray | None:
+        if capacity < len(self.drive):
+            return None
+        summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
+        best: FloatArray = summary @ np.asarray(self.drive) @ query
+        return best
+
+
+def population_objective(
+    gain: float,
+    label_power: float,
+    drive: FloatArray,
+    summary: FloatArray,
+    query: FloatArray,
+    basis: FloatArray | None,
+) -> Objective:
+    """The exact loss from its moments (T3), diagonal where they have a common `basis`."""
+    factor, power = np.float64(gain), np.float64(label_power)
+    if basis is None:
+        return Objective(DenseRisk(factor, power, drive, summary, query))
+    drive, summary, query = (
+        ((basis.T @ matrix) * basis.T).sum(1) for matrix in (drive, summary, query)
+    )
+    risk = DiagonalRisk(factor, power, np.diag(drive), np.outer(summary, query))
+    return Objective(risk, None if np.array_equal(basis, np.eye(len(basis))) else basis)

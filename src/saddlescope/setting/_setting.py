@@ -1,0 +1,132 @@
+"""One run as one object: the schema behind plans, addresses, attributes and cache keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from saddlescope.checks import AnyArray, FloatArray, seed_labels
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.fields import fields_of
+from saddlescope.setting.kinds import check_part, kinds_of
+from saddlescope.setting.plain import (
+    Plain,
+    check_fields,
+    digest,
+    fields_to_plain,
+    from_plain,
+)
+
+if TYPE_CHECKING:
+    from saddlescope.attention import AbstractAttention, AbstractStart
+    from saddlescope.dynamics import AbstractMethod, Record
+    from saddlescope.task import AbstractData
+
+FORMAT = 2
+PARTS = ("model", "task", "method", "init", "record")
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Setting:
+    """All that a run depends on.
+
+    `model`, `task`, `method`, `init` and `record` are the objects that `train` takes; without them
+    the start is the papers' random one and the record a thousand points. `seeds` are the seeds of
+    the ensemble: how many, or which. Two settings are equal when their digests are.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> setting = Setting(ss.SeparateAttention(heads=3), task, ss.GradientFlow(until=100))
+    >>> setting.replace(heads=5, init_scale=.1).model
+    SeparateAttention(heads=5, rank=1, normalisation='context', blocks='reduced', ...)
+    """
+
+    model: AbstractAttention
+    task: AbstractData
+    method: AbstractMethod
+    init: AbstractStart
+    record: Record
+    seeds: tuple[int, ...]
+
+    def __init__(
+        self,
+        model: AbstractAttention,
+        task: AbstractData,
+        method: AbstractMethod,
+        init: AbstractStart | None = None,
+        record: Record | None = None,
+        seeds: object = 1,
+    ) -> None:
+        given = {"model": model, "task": task, "method": method, "init": init, "record": record}
+        for name, default in (("init", "random"), ("record", "record")):
+            if given[name] is None:
+                given[name] = kinds_of(name)[default]()
+        for name, value in given.items():
+            check_part(name, value)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "seeds", seed_labels(seeds))
+        # A start that does not fit the model and the task is found here, before anything runs.
+        self.init.check(self.model, self.task, self.seeds)
+
+    def to_dict(self, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
+        """The setting as plain values; large arrays go into `arrays` under their digest."""
+        return {"format": FORMAT, **fields_to_plain(self, {} if arrays is None else arrays)}
+
+    @classmethod
+    def from_dict(cls, values: object, arrays: Mapping[str, FloatArray] | None = None) -> Setting:
+        """Build and validate a setting from plain values (the inverse of `to_dict`)."""
+        if not isinstance(values, Mapping):
+            raise InvalidInput("setting", values, "must be a mapping of fields to values")
+        given = {name: value for name, value in values.items() if name != "format"}
+        check_format(values)
+        check_fields("setting", given, fields_of(cls), ["model", "task", "method"])
+        built: dict[str, Any] = {
+            name: from_plain(name, value, arrays or {}, name if name in PARTS else "value")
+            for name, value in given.items()
+        }
+        return cls(**built)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name the setting."""
+        return digest(self.to_dict())
+
+    def replace(self, **changes: object) -> Setting:
+        """The setting with other values of some fields: of its own, or of its parts'.
+
+        A field of a part, such as `heads` or `until`, is one of the kind that the part is.
+        """
+        by_part: dict[str, dict[str, object]] = {}
+        own = {name: changes[name] for name in changes if name in fields_of(Setting)}
+        for name in changes:
+            if name not in own:
+                by_part.setdefault(self.part_with(name), {})[name] = changes[name]
+        parts = {
+            name: dataclasses.replace(own.get(name, getattr(self, name)), **inner)  # type: ignore[type-var]
+            for name, inner in by_part.items()
+        }
+        return dataclasses.replace(self, **{**own, **parts})  # type: ignore[arg-type]
+
+    def part_with(self, field: str) -> str:
+        """The part that has a field of that name."""
+        for name in PARTS:
+            if field in fields_of(type(getattr(self, name))):
+                return name
+        known = [field for name in PARTS for field in fields_of(type(getattr(self, name)))]
+        raise InvalidInput("field", field, f"must be one of {', '.join([*PARTS, 'seeds', *known])}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setting) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def check_format(values: Mapping[str, object]) -> None:
+    """Raise where plain values are of another format than this version's."""
+    version = values.get("format", FORMAT)
+    if version != FORMAT:
+        raise InvalidInput("format", version, f"this version reads format {FORMAT}")

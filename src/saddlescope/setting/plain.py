@@ -1,0 +1,119 @@
+"""Values as plain ones (numbers, texts, lists, mappings) and back; large arrays go aside."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.fields import REQUIRED, fields_of
+from saddlescope.setting.kinds import find_kind, kind_name
+
+Plain: TypeAlias = object
+"""None, a number, a text, or a list or mapping of these."""
+
+# Arrays up to this size are written out; larger ones are named by their digest.
+_WRITTEN_OUT = 64
+
+
+@runtime_checkable
+class Written(Protocol):
+    """A value that chooses how it is written down."""
+
+    def written(self) -> object:
+        """What stands for it: a shorter value that its holder takes too, some fields, or itself."""
+
+
+def to_plain(value: object, arrays: dict[str, AnyArray]) -> Plain:
+    """A value as plain ones; large arrays go into `arrays` under their digest."""
+    if value is None or isinstance(value, bool | str):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return _array_to_plain(value, arrays)
+    if isinstance(value, tuple | list):
+        return [to_plain(item, arrays) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(item, arrays) for name, item in value.items()}
+    chosen = value.written() if isinstance(value, Written) else value
+    if isinstance(chosen, Mapping):
+        fields = {name: to_plain(item, arrays) for name, item in chosen.items()}
+        return {"kind": kind_name(type(value)), **fields}
+    if chosen is not value:
+        return to_plain(chosen, arrays)
+    return {"kind": kind_name(type(value)), **fields_to_plain(value, arrays)}
+
+
+def fields_to_plain(value: object, arrays: dict[str, AnyArray]) -> dict[str, Plain]:
+    """The fields of a dataclass as plain values, by name."""
+    if not dataclasses.is_dataclass(value):
+        raise InvalidInput("setting", value, "holds what cannot be written down: no dataclass")
+    return {
+        field.name: to_plain(getattr(value, field.name), arrays)
+        for field in dataclasses.fields(value)
+    }
+
+
+def digest(plain: Plain) -> str:
+    """Sixteen hexadecimal digits that name plain values, the same in every process."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def from_plain(
+    field: str, value: Plain, arrays: Mapping[str, FloatArray], part: str = "value"
+) -> object:
+    """The inverse of `to_plain`; `field` is where the value stands, for messages."""
+    if isinstance(value, list):
+        return tuple(from_plain(field, item, arrays) for item in value)
+    if not isinstance(value, Mapping):
+        return value
+    if "array" in value:
+        if value["array"] not in arrays:
+            raise InvalidInput(field, value["array"], "is the digest of data that is not at hand")
+        return arrays[value["array"]]
+    if "kind" not in value:
+        return {name: from_plain(f"{field}.{name}", item, arrays) for name, item in value.items()}
+    given = {name: item for name, item in value.items() if name != "kind"}
+    return build(field, find_kind(part, value["kind"], f"{field}.kind"), given, arrays)
+
+
+def build(
+    field: str, cls: type, given: Mapping[str, Plain], arrays: Mapping[str, FloatArray]
+) -> object:
+    """An object of a class from plain values of its fields."""
+    known = fields_of(cls)
+    required = [name for name, one in known.items() if one.default is REQUIRED]
+    check_fields(field, given, known, required)
+    return cls(**{name: from_plain(f"{field}.{name}", v, arrays) for name, v in given.items()})
+
+
+def check_fields(
+    owner: str, given: Mapping[str, Plain], allowed: Mapping[str, object], required: list[str]
+) -> None:
+    """Raise where a field is not known, or one that is needed is not there."""
+    for name in given:
+        if name not in allowed:
+            raise InvalidInput(
+                f"{owner}.{name}", given[name], f"unknown field; allowed: {', '.join(allowed)}"
+            )
+    for name in required:
+        if name not in given:
+            raise InvalidInput(f"{owner}.{name}", None, "is missing")
+
+
+def _array_to_plain(value: AnyArray, arrays: dict[str, AnyArray]) -> Plain:
+    if value.size <= _WRITTEN_OUT:
+        return value.tolist()
+    data = np.ascontiguousarray(value, dtype="<f8")
+    name = hashlib.sha256(str(data.shape).encode() + data.tobytes()).hexdigest()[:16]
+    arrays[name] = value
+    return {"array": name, "shape": list(value.shape)}
