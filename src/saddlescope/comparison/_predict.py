@@ -106,7 +106,7 @@ def predict(
     try:
         levels = predicted_levels(task, model)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
-            found = theory.fixed_points(task, model)
+            found = theory.fixed_points(task, model=model)
             points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
         else:
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
@@ -135,7 +135,7 @@ def _chosen(seeds: Any) -> list[int]:
 def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:
     """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
     if is_merged(model):
-        return np.array([point.loss for point in theory.fixed_points(task, model)])
+        return np.array([point.loss for point in theory.fixed_points(task, model=model)])
     return theory.plateau_losses(task)[: linear_model(model).capacity(task.dimension) + 1]
 
 
@@ -154,7 +154,7 @@ def predicted_drop_times(
     if is_merged(model):
         drop = theory.time_course(task, weights=weights, model=model).drop_time
         return (drop if drop is not None and drop <= until else None,)
-    staircase = theory.predict_staircase(task, model, weights, until=until)
+    staircase = theory.predict_staircase(model, task, weights, until=until)
     times = [drop.time for drop in staircase.drops]
     return (*times, *[None] * (len(levels) - 1 - len(times)))
 

@@ -194,7 +194,7 @@ class InitScale(AbstractFigure):
         for row, start in enumerate(self._runs.starts(task, model)):
             if self.scales[row] <= _PREDICTED:
                 weights = {key: array[0] for key, array in start.items()}
-                drops = predict_staircase(task, model, weights, self.until).drops
+                drops = predict_staircase(model, task, weights, self.until).drops
                 table[row, : len(drops)] = [drop.time for drop in drops]
         return table
 

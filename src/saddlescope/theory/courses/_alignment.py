@@ -32,7 +32,7 @@ class InitialGrowth:
 
 
 def alignment(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None = None
+    task: object, weights: Mapping[str, Any], *, model: AbstractAttention | None = None
 ) -> float:
     r"""The part of merged weights that grows, s(0) of T10.
 

@@ -116,7 +116,7 @@ def plateau_losses(task: object) -> Float[np.ndarray, " levels"]:
     return found.levels
 
 
-def fixed_points(task: object, model: AbstractAttention | None = None) -> FixedPoints:
+def fixed_points(task: object, *, model: AbstractAttention | None = None) -> FixedPoints:
     r"""All fixed points in function space (THEORY section 3; Z eq. 14, 16, 21–23, 81–84).
 
     Separate attention has one for each subset of the eigenvectors that its heads can carry, $2^D$
@@ -171,7 +171,7 @@ def minimum(task: object) -> Minimum:
 
 
 def minimal_norm_weights(
-    task: object, model: AbstractAttention, point: FixedPoint | Iterable[int]
+    model: AbstractAttention, task: object, point: FixedPoint | Iterable[int]
 ) -> Weights:
     r"""The shortest weights of `model` at a fixed point, or at the one that learned a subset (T8).
 
@@ -181,7 +181,7 @@ def minimal_norm_weights(
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task = InContextRegression([.4, .3], context_length=31)
-    >>> minimal_norm_weights(task, SeparateAttention(heads=2), [0])["v"].round(4).tolist()
+    >>> minimal_norm_weights(SeparateAttention(heads=2), task, [0])["v"].round(4).tolist()
     [1.3193, 0.0]
     """
     found = modes(task)

@@ -47,7 +47,7 @@ def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -
 
 
 def descent_drift(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any], learning_rate: float
+    model: AbstractAttention, task: object, weights: Mapping[str, Any], learning_rate: float
 ) -> DescentDrift:
     r"""How a step of gradient descent on the population changes the conserved quantities (T14).
 
@@ -58,7 +58,7 @@ def descent_drift(
     >>> from saddlescope.attention import PaperStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> drift = descent_drift(task, model, PaperStart(.1).weights(model, task, seed=0), .02)
+    >>> drift = descent_drift(model, task, PaperStart(.1).weights(model, task, seed=0), .02)
     >>> sorted(drift.per_step)
     ['key_query_balance', 'key_value_balance']
     """

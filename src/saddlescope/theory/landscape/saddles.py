@@ -50,7 +50,7 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
 
 
 def hessian(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any]
+    model: AbstractAttention, task: object, weights: Mapping[str, Any]
 ) -> Float[np.ndarray, "n n"]:
     """The Hessian of the population loss (T3) at given weights, by automatic differentiation.
 
@@ -61,8 +61,8 @@ def hessian(
     >>> from saddlescope.task import InContextRegression
     >>> from saddlescope.theory import minimal_norm_weights
     >>> task, model = InContextRegression([.4, .3], context_length=31), MergedAttention(heads=1)
-    >>> zero = minimal_norm_weights(task, model, [])
-    >>> np.linalg.eigvalsh(hessian(task, model, zero)).round(4).tolist()
+    >>> zero = minimal_norm_weights(model, task, [])
+    >>> np.linalg.eigvalsh(hessian(model, task, zero)).round(4).tolist()
     [-0.3672, 0.0, 0.0, 0.0, 0.3672]
     """
     law = population_law(task)
@@ -84,8 +84,8 @@ def hessian(
 
 
 def hessian_index(
-    task: object,
     model: AbstractAttention,
+    task: object,
     weights: Mapping[str, Any],
     tolerance: float = 1e-9,
 ) -> int:
@@ -98,11 +98,11 @@ def hessian_index(
     >>> from saddlescope.task import InContextRegression
     >>> from saddlescope.theory import minimal_norm_weights
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> hessian_index(task, model, minimal_norm_weights(task, model, [1]))
+    >>> hessian_index(model, task, minimal_norm_weights(model, task, [1]))
     1
     """
     margin = number("tolerance", tolerance, at_least=0.0)
-    eigenvalues = np.linalg.eigvalsh(hessian(task, model, weights))
+    eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
     return int((eigenvalues < -margin * np.abs(eigenvalues).max()).sum())
 
 

@@ -55,7 +55,7 @@ class Staircase:
 
 
 def predict_staircase(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any], until: float = 1e6
+    model: AbstractAttention, task: object, weights: Mapping[str, Any], until: float = 1e6
 ) -> Staircase:
     r"""Every drop of the loss of separate attention, of any rank, from a small start (T13).
 
@@ -74,7 +74,7 @@ def predict_staircase(
     >>> from saddlescope.attention import PaperStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=3)
-    >>> found = predict_staircase(task, model, PaperStart(.01).weights(model, task, seed=0))
+    >>> found = predict_staircase(model, task, PaperStart(.01).weights(model, task, seed=0))
     >>> [(drop.direction, round(drop.loss_after, 4)) for drop in found.drops]
     [(0, 0.3326), (1, 0.0617)]
     """
