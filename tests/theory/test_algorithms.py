@@ -5,8 +5,13 @@ import pytest
 
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import InContextRegression, Prompts, Spectrum, TaskPool
-from saddlescope.theory import in_context_predictor, least_squares
-from saddlescope.theory._algorithms import algorithms, bayes_optimal, ridge
+from saddlescope.theory import (
+    algorithms,
+    bayes_optimal,
+    in_context_predictor,
+    least_squares,
+    ridge,
+)
 
 SKEWED = [[1.0, 0.3, 0.0], [0.3, 2.0, 0.1], [0.0, 0.1, 0.2]]
 NOISY = InContextRegression(

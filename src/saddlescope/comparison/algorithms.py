@@ -19,7 +19,7 @@ from saddlescope.dynamics.risk import Batch
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
 from saddlescope.task import AbstractTask, Prompts
-from saddlescope.theory._algorithms import Algorithm, Predictor, algorithms
+from saddlescope.theory import Algorithm, Predictor, algorithms
 from saddlescope.trajectory import Trajectory
 
 # Probe prompts, and a seed of their own: nobody trains on these.

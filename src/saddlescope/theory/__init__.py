@@ -3,7 +3,7 @@
 Nothing here has seen a run: agreement with training means something.
 """
 
-from saddlescope.theory._algorithms import Algorithm, algorithms, bayes_optimal, ridge
+from saddlescope.theory._algorithms import Algorithm, Predictor, algorithms, bayes_optimal, ridge
 from saddlescope.theory.courses._alignment import alignment
 from saddlescope.theory.courses.head import HeadTimeCourse, head_time_course
 from saddlescope.theory.courses.merged import (
@@ -34,13 +34,8 @@ from saddlescope.theory.landscape.conservation import (
     descent_drift,
 )
 from saddlescope.theory.landscape.escape import EscapeDirection, escape_direction, escape_directions
-from saddlescope.theory.landscape.saddles import (
-    SaddleGraph,
-    hessian,
-    hessian_index,
-    saddle_graph,
-    saddle_index,
-)
+from saddlescope.theory.landscape.graph import SaddleGraph, saddle_graph
+from saddlescope.theory.landscape.index import hessian, hessian_index, saddle_index
 from saddlescope.theory.linear_transformer import (
     CoupledFixedPoint,
     CoupledModes,
@@ -66,6 +61,7 @@ __all__ = [
     "Modes",
     "PlateauDuration",
     "PredictedDrop",
+    "Predictor",
     "SaddleGraph",
     "Staircase",
     "TimeCourse",
