@@ -134,9 +134,7 @@ def _chosen(seeds: Any) -> list[int]:
 
 def predicted_levels(task: Any, model: AbstractAttention) -> FloatArray:
     """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
-    if is_merged(model):
-        return np.array([point.loss for point in theory.fixed_points(task, model=model)])
-    return theory.plateau_losses(task)[: linear_model(model).capacity(task.dimension) + 1]
+    return theory.plateau_losses(task, model=model)
 
 
 def predicted_drop_times(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from saddlescope.attention import (
     AbstractAttention,
     AbstractLinearAttention,
@@ -12,7 +14,10 @@ from saddlescope.attention import (
     Weights,
 )
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.task import AbstractTask, InContextRegression, Prompts, Statistics
+from saddlescope.task import AbstractTask, Prompts, Statistics
+
+# What odd moments that vanish may leave, of the largest moment.
+_ROUNDING = 1e-12
 
 
 def population_law(task: object) -> AbstractTask:
@@ -25,17 +30,6 @@ def population_law(task: object) -> AbstractTask:
     if not isinstance(task, AbstractTask):
         raise InvalidInput("task", task, "must be a task such as InContextRegression")
     return task
-
-
-def regression_law(task: object) -> InContextRegression:
-    """The task itself, where it is in-context regression."""
-    law = population_law(task)
-    if not isinstance(law, InContextRegression):
-        raise TheoryDoesNotApply(
-            f"the modes of T17 are those of InContextRegression, not of {type(law).__name__}; "
-            "minimum, hessian and descent_drift still hold"
-        )
-    return law
 
 
 def linear_model(model: object) -> AbstractLinearAttention:
@@ -61,6 +55,31 @@ def is_merged(model: object) -> bool:
     return kind is Parametrisation.MERGED
 
 
+def check_blocks(model: AbstractAttention, task: object) -> None:
+    r"""Raise where a model has blocks that start at zero and do not stay there (T5).
+
+    They stay where odd moments of the task vanish, so that the features $\beta x_q^\top$ know
+    nothing of the others, and the others nothing of the label (Z App. C.1, E.1).
+    """
+    if linear_model(model).blocks == "reduced":
+        return
+    law = population_law(task)
+    try:
+        statistics = law.block_statistics()
+    except InvalidInput as reason:
+        raise TheoryDoesNotApply(f"all blocks train, and of the task it says: {reason}") from None
+    size = law.dimension
+    others = np.r_[: size**3, size**3 + size**2 : size**3 + size**2 + size]
+    inside = np.r_[size**3 : size**3 + size**2]
+    second, cross = statistics.second_moment, statistics.cross_moment
+    coupled = np.abs(second[np.ix_(others, inside)]).max() > _ROUNDING * np.abs(second).max()
+    if coupled or np.abs(cross[others]).max() > _ROUNDING * np.abs(cross).max():
+        raise TheoryDoesNotApply(
+            f"all blocks of {model!r} learn on {law!r}, whose odd moments do not vanish, so that "
+            "its effective map is not all there is (T5); see one_head and block_optimum (T6, T10)"
+        )
+
+
 def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: int) -> Weights:
     """Checked weights of a single seed."""
     checked = model.check_weights(weights, dimension)
@@ -73,13 +92,15 @@ def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: in
 
 
 def normalised_weights(
-    model: AbstractAttention, task: AbstractTask, weights: Mapping[str, Any]
+    model: AbstractAttention, task: object, weights: Mapping[str, Any]
 ) -> Weights:
     r"""The weights of the normalised attention that computes the same (section 0).
 
     A model of gain g with weights $w$ computes what the normalised one computes with
     $w\,g^{1/\text{degree}}$. The networks of T4 are given as the attention they are equivalent to.
     """
-    checked = linear_model(model).to_attention(one_seed(model, weights, task.dimension))
-    scale = model.gain(task.fixed_length) ** (1 / model.degree)
+    law = population_law(task)
+    check_blocks(model, law)
+    checked = linear_model(model).to_attention(one_seed(model, weights, law.dimension))
+    scale = model.gain(law.fixed_length) ** (1 / model.degree)
     return {name: scale * array for name, array in checked.items()}

@@ -13,6 +13,7 @@ from saddlescope.checks import number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
+    check_blocks,
     is_merged,
     normalised_weights,
     population_law,
@@ -61,7 +62,10 @@ def initial_growth(
     if weights is not None:
         return _from_weights(task, weights, model)
     law = population_law(task)
-    gain = 1.0 if model is None else _merged(model).gain(law.fixed_length)
+    gain = 1.0
+    if model is not None:
+        check_blocks(_merged(model), law)
+        gain = model.gain(law.fixed_length)
     scale = number("init_scale", init_scale, above=0.0) * gain**0.5
     amplitude = scale**2 * (1 + 1 / law.dimension**2) / 4
     return InitialGrowth(amplitude, scale, 2 * scale**2 - 2 * amplitude)
@@ -70,11 +74,11 @@ def initial_growth(
 def _from_weights(
     task: object, weights: Mapping[str, Any], model: AbstractAttention | None
 ) -> InitialGrowth:
-    found, law = modes(task), population_law(task)
+    found = modes(task)
     if model is None:
         given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
         model = MergedAttention(max(len(weights["v"]), 1) if given else 1)
-    start = normalised_weights(_merged(model), law, weights)
+    start = normalised_weights(_merged(model), task, weights)
     if not found.order.size:
         raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")
     direction = (found.basis * found.drive) @ found.basis.T / np.linalg.norm(found.drive)

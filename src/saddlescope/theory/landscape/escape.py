@@ -15,7 +15,6 @@ from saddlescope.theory.parametrisation import (
     is_merged,
     linear_model,
     normalised_weights,
-    population_law,
 )
 
 
@@ -54,7 +53,7 @@ def escape_directions(
     """
     found = modes(task)
     members = found.subset(subset)
-    at = normalised_weights(model, population_law(task), minimal_norm_weights(model, task, members))
+    at = normalised_weights(model, task, minimal_norm_weights(model, task, members))
     ways = _leave_zero(model, found) if is_merged(model) and not members else []
     if not is_merged(model):
         for head in np.flatnonzero(at["v"]):

@@ -16,7 +16,6 @@ from saddlescope.theory.parametrisation import (
     is_merged,
     linear_model,
     normalised_weights,
-    regression_law,
 )
 from saddlescope.theory.staircase._race import Race
 
@@ -83,7 +82,7 @@ def predict_staircase(
     if is_merged(model):
         raise InvalidInput("model", model, "must be separate; for merged attention see time_course")
     end = number("until", until, above=0.0)
-    start = normalised_weights(model, regression_law(task), weights)
+    start = normalised_weights(model, task, weights)
     pairs = [(start[name] @ found.basis).reshape(model.heads, -1) for name in ("k", "q")]
     race = Race(
         found, np.concatenate([start["v"][:, None], *pairs], axis=1), linear_model(model).pairs
