@@ -143,7 +143,7 @@ def predicted_drop_times(
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
     levels = predicted_levels(task, model)
     gain = model.gain(task.fixed_length)
-    loss = _population_loss(task, np.asarray(linear_model(model).effective_map(weights, gain)))
+    loss = task.moments().loss(np.asarray(linear_model(model).effective_map(weights, gain)))
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "
@@ -155,13 +155,6 @@ def predicted_drop_times(
     staircase = theory.predict_staircase(model, task, weights, until=until)
     times = [drop.time for drop in staircase.drops]
     return (*times, *[None] * (len(levels) - 1 - len(times)))
-
-
-def _population_loss(task: Any, effective_map: FloatArray) -> float:
-    """T3."""
-    moments = task.moments()
-    response = moments.summary @ effective_map @ moments.query
-    return float(moments.label_power + (effective_map * (response - 2 * moments.drive)).sum())
 
 
 def _subset(subset: tuple[int, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,24 @@ class RegressionMoments:
     """$B = E[\\beta\\beta^\\top]$ (T2), [D, D]."""
     query: FloatArray
     """$\\Lambda_q$, [D, D]."""
+
+    def loss(self, effective_map: FloatArray) -> float:
+        """L(W) (T3)."""
+        return float(
+            population_loss(effective_map, self.label_power, self.drive, self.summary, self.query)
+        )
+
+    def force(self, effective_map: FloatArray) -> FloatArray:
+        r"""$G = -\frac12\partial L/\partial W$ (T3)."""
+        return self.drive - self.summary @ effective_map @ self.query
+
+
+def population_loss(
+    effective_map: Any, label_power: Any, drive: Any, summary: Any, query: Any
+) -> Any:
+    """T3's loss of a map and moments `[D, D]` that are NumPy's or JAX's."""
+    response = summary @ effective_map @ query
+    return label_power + (effective_map * (response - 2 * drive)).sum()
 
 
 def regression_moments(

@@ -44,6 +44,17 @@ def linear_model(model: object) -> AbstractLinearAttention:
     raise InvalidInput("model", model, "must be an attention model")
 
 
+def summarised_model(model: object) -> AbstractLinearAttention:
+    """The model itself, where its effective map is all that trains."""
+    linear = linear_model(model)
+    if not linear.is_summarised:
+        raise TheoryDoesNotApply(
+            f"all blocks of {model!r} train, and its effective map is one part of what they make "
+            "(T5); take blocks='reduced', or see one_head and block_optimum (T6, T10)"
+        )
+    return linear
+
+
 def is_merged(model: object) -> bool:
     """Whether the theory of merged keys and queries speaks of the model; else that of separate."""
     kind = linear_model(model).parametrisation
@@ -91,16 +102,20 @@ def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: in
     return checked
 
 
+def scaled_weights(model: AbstractAttention, task: object, weights: Mapping[str, Any]) -> Weights:
+    r"""The model's weights that compute without its gain what the given ones compute (section 0).
+
+    They are $w\,g^{1/\text{degree}}$ for a gain of g, and move in flow time.
+    """
+    law = population_law(task)
+    checked = one_seed(linear_model(model), weights, law.dimension)
+    scale = model.gain(law.fixed_length) ** (1 / model.degree)
+    return {name: scale * array for name, array in checked.items()}
+
+
 def normalised_weights(
     model: AbstractAttention, task: object, weights: Mapping[str, Any]
 ) -> Weights:
-    r"""The weights of the normalised attention that computes the same (section 0).
-
-    A model of gain g with weights $w$ computes what the normalised one computes with
-    $w\,g^{1/\text{degree}}$. The networks of T4 are given as the attention they are equivalent to.
-    """
-    law = population_law(task)
-    check_blocks(model, law)
-    checked = linear_model(model).to_attention(one_seed(model, weights, law.dimension))
-    scale = model.gain(law.fixed_length) ** (1 / model.degree)
-    return {name: scale * array for name, array in checked.items()}
+    """The weights of the normalised attention that computes the same (T4, section 0)."""
+    check_blocks(model, task)
+    return linear_model(model).to_attention(scaled_weights(model, task, weights))

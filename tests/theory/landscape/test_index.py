@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import SeparateAttention
-from saddlescope.errors import InvalidInput
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import InContextRegression, Spectrum
 from saddlescope.theory import (
     fixed_points,
@@ -67,6 +67,12 @@ def test_hessians_stop_at_eight_dimensions(model):
     task = InContextRegression(Spectrum.power_law(9), 31)
     with pytest.raises(InvalidInput, match="D = 8"):
         hessian(model, task, {})
+
+
+def test_a_hessian_is_that_of_the_effective_map(paper):
+    full = SeparateAttention(2, blocks="full")
+    with pytest.raises(TheoryDoesNotApply, match="all blocks"):
+        hessian(full, paper, minimal_norm_weights(full, paper, []))
 
 
 def test_a_hessian_needs_the_weights_of_one_seed(paper, model):

@@ -115,7 +115,7 @@ def plateau_duration(
     """
     found = modes(task)
     start = initial_growth(task, init_scale, weights, model)
-    rate = float(np.linalg.norm(found.drive))
+    rate = found.growth_rate
     if not start.amplitude or not start.scale or not rate:
         raise TheoryDoesNotApply("the start has no part along the drive: the plateau has no end")
     leading, aligned = math.log(1 / start.scale), math.log(1 / start.amplitude) / 2
@@ -172,7 +172,7 @@ def _reduced_flow(found: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     begin = np.concatenate([[np.log(amplitude)], drive / np.linalg.norm(drive)])
     drop_time = None
     if to_go(0.0, begin) > 0:
-        longest = 1e3 * (1 + abs(np.log(amplitude))) / float(np.linalg.norm(drive))
+        longest = 1e3 * (1 + abs(np.log(amplitude))) / found.growth_rate
         risen = _solve(velocity, longest, begin, events=to_go)
         drop_time = float(risen.t_events[0][0])
     slowest = float(np.linalg.norm(found.amplitude) * saturation.min())

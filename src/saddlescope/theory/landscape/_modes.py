@@ -54,6 +54,11 @@ class Modes:
         saturation: FloatArray = self.summary * self.query_eigenvalues
         return saturation
 
+    @property
+    def growth_rate(self) -> float:
+        r"""$\|c\|$, at which merged attention leaves zero (T11)."""
+        return float(np.linalg.norm(self.drive))
+
     @cached_property
     def amplitude(self) -> Float[np.ndarray, " D"]:
         r"""$\xi_d = c_d/(b_d\kappa_d)$, the effective map's entry once learned; 0 without drive."""

@@ -9,7 +9,7 @@ from typing import Any
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.parametrisation import linear_model, one_seed, population_law
+from saddlescope.theory.parametrisation import one_seed, population_law, summarised_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,9 @@ def descent_drift(
     """
     law = population_law(task)
     rate = number("learning_rate", learning_rate, above=0.0)
-    checked = one_seed(model, weights, law.dimension)
+    linear, checked = summarised_model(model), one_seed(model, weights, law.dimension)
     gain = model.gain(law.fixed_length)
-    moments = law.moments()
-    linear = linear_model(model)
-    effective_map = linear.effective_map(checked, gain)
-    force = moments.drive - moments.summary @ effective_map @ moments.query
+    force = law.moments().force(linear.effective_map(checked, gain))
     speed = linear.conserved(linear.pull_back(checked, gain * force))
     step_time = 2 * rate * model.time_unit(gain)
     per_step = {name: 4 * rate**2 * value for name, value in speed.items()}

@@ -86,7 +86,7 @@ def escape_direction(
 
 def _leave_zero(model: AbstractAttention, found: Modes) -> list[EscapeDirection]:
     drive = (found.basis * found.drive) @ found.basis.T
-    rate = float(np.linalg.norm(drive))
+    rate = found.growth_rate
     ways = []
     for head in range(model.heads):
         v, u = np.zeros(model.heads), np.zeros((model.heads, *drive.shape))

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.task.moments import population_loss
 from saddlescope.theory.landscape._modes import modes
-from saddlescope.theory.parametrisation import linear_model, one_seed, population_law
+from saddlescope.theory.parametrisation import one_seed, population_law, summarised_model
 
 _LARGEST_DIMENSION = 8
 
@@ -101,7 +102,7 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
 
     from saddlescope.precision import in_float64
 
-    linear, shapes = linear_model(model), model.shapes(dimension)
+    linear, shapes = summarised_model(model), model.shapes(dimension)
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
 
     def loss(vector: Any, gain: Any, power: Any, drive: Any, summary: Any, query: Any) -> Any:
@@ -110,8 +111,6 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
             name: part.reshape(shape)
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
-        effective_map = linear.effective_map(weights, gain)
-        quadratic = effective_map.T @ summary @ effective_map @ query
-        return power - 2 * jnp.trace(effective_map.T @ drive) + jnp.trace(quadratic)
+        return population_loss(linear.effective_map(weights, gain), power, drive, summary, query)
 
     return in_float64(jax.jit(jax.hessian(loss)))
