@@ -83,6 +83,15 @@ def test_where_algorithms_meet():
     np.testing.assert_array_equal(chosen["ridge"], named["least_squares"])
 
 
+@pytest.mark.parametrize("variance", [0.25, 4.0])
+def test_ridge_knows_how_large_the_tasks_are(variance):
+    # σ²D/tr Σ_w is Bayes-optimal wherever Σ_w is a multiple of the identity.
+    task = InContextRegression([0.9, 0.6, 0.3], 5, task_covariance=[variance] * 3, label_noise=0.7)
+    prompts = task.sample(20, seed=4)
+    named = {one.name: one(prompts) for one in algorithms(task)}
+    np.testing.assert_allclose(named["ridge"], named["bayes_optimal"], rtol=1e-10)
+
+
 @pytest.mark.parametrize("name", [one.name for one in algorithms(NOISY)])
 def test_each_prompts_own_length_counts(name):
     prompts = NOISY.sample(12, seed=5)
