@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from saddlescope.attention import (
     AbstractAttention,
@@ -15,6 +16,9 @@ from saddlescope.attention import (
 )
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, Prompts, Statistics
+
+GivenWeights: TypeAlias = Mapping[str, ArrayLike]
+"""Named weights as a user gives them."""
 
 # What odd moments that vanish may leave, of the largest moment.
 _ROUNDING = 1e-12
@@ -91,7 +95,7 @@ def check_blocks(model: AbstractAttention, task: object) -> None:
         )
 
 
-def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: int) -> Weights:
+def one_seed(model: AbstractAttention, weights: GivenWeights, dimension: int) -> Weights:
     """Checked weights of a single seed."""
     checked = model.check_weights(weights, dimension)
     name, shape = next(iter(model.shapes(dimension).items()))
@@ -102,7 +106,7 @@ def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: in
     return checked
 
 
-def scaled_weights(model: AbstractAttention, task: object, weights: Mapping[str, Any]) -> Weights:
+def scaled_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:
     r"""The model's weights that compute without its gain what the given ones compute (section 0).
 
     They are $w\,g^{1/\text{degree}}$ for a gain of g, and move in flow time.
@@ -113,9 +117,7 @@ def scaled_weights(model: AbstractAttention, task: object, weights: Mapping[str,
     return {name: scale * array for name, array in checked.items()}
 
 
-def normalised_weights(
-    model: AbstractAttention, task: object, weights: Mapping[str, Any]
-) -> Weights:
+def normalised_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:
     """The weights of the normalised attention that computes the same (T4, section 0)."""
     check_blocks(model, task)
     return linear_model(model).to_attention(scaled_weights(model, task, weights))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +13,7 @@ from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
+    GivenWeights,
     check_blocks,
     is_merged,
     normalised_weights,
@@ -34,7 +34,7 @@ class InitialGrowth:
 
 
 def alignment(
-    task: object, weights: Mapping[str, Any], *, model: AbstractAttention | None = None
+    task: object, weights: GivenWeights, *, model: AbstractAttention | None = None
 ) -> float:
     r"""The part of merged weights that grows, s(0) of T10.
 
@@ -53,7 +53,7 @@ def alignment(
 
 def early_alignment(
     task: object,
-    weights: Mapping[str, Any],
+    weights: GivenWeights,
     times: object,
     *,
     model: AbstractAttention | None = None,
@@ -88,7 +88,7 @@ def early_alignment(
 def initial_growth(
     task: object,
     init_scale: float | None,
-    weights: Mapping[str, Any] | None,
+    weights: GivenWeights | None,
     model: AbstractAttention | None,
 ) -> InitialGrowth:
     """The start that one of the papers' scale has on average, or that given weights have."""
@@ -107,7 +107,7 @@ def initial_growth(
 
 
 def _from_weights(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None
+    task: object, weights: GivenWeights, model: AbstractAttention | None
 ) -> InitialGrowth:
     start, direction, _ = _along_drive(task, weights, model)
     along = np.tensordot(start["U"], direction, axes=2)
@@ -118,13 +118,13 @@ def _from_weights(
 
 
 def _along_drive(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None
+    task: object, weights: GivenWeights, model: AbstractAttention | None
 ) -> tuple[Weights, FloatArray, float]:
     """Normalised weights, the drive as a matrix of length one, and its length."""
     found = modes(task)
     if model is None:
         given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
-        model = MergedAttention(max(len(weights["v"]), 1) if given else 1)
+        model = MergedAttention(max(np.size(weights["v"]), 1) if given else 1)
     start = normalised_weights(_merged(model), task, weights)
     if not found.order.size:
         raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")

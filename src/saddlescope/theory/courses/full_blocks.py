@@ -7,17 +7,16 @@ that knows them, or the statistics themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention import MergedAttention, Weights
-from saddlescope.checks import FloatArray, real_array
+from saddlescope.checks import real_array
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Statistics
-from saddlescope.theory.parametrisation import population_law
+from saddlescope.theory.parametrisation import GivenWeights, population_law
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def drive_matrix(task: object) -> Float[np.ndarray, "d F"]:
     return np.concatenate([above, below[None]])
 
 
-def one_head(task: object, weights: Mapping[str, FloatArray]) -> Weights:
+def one_head(task: object, weights: GivenWeights) -> Weights:
     r"""The one head that small merged weights become: T10 for all blocks.
 
     Small heads all turn to the leading singular pair (a, b) of the drive and move as one from

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +10,12 @@ from jaxtyping import Float
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray, real_array
 from saddlescope.theory.landscape._fixed_points import minimum
-from saddlescope.theory.parametrisation import population_law, scaled_weights, summarised_model
+from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    population_law,
+    scaled_weights,
+    summarised_model,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class LazyCourse:
         return float(2 * self.parts @ self.rates / self.parts.sum())
 
 
-def lazy_course(model: AbstractAttention, task: object, weights: Mapping[str, Any]) -> LazyCourse:
+def lazy_course(model: AbstractAttention, task: object, weights: GivenWeights) -> LazyCourse:
     r"""The course of a model linearised in its weights around where they start.
 
     $\mathrm{vec}(\dot W) = K\,\mathrm{vec}(G)$ with $G = B(W_* - W)\Lambda_q$ (T3) and the kernel

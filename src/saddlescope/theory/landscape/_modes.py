@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -14,8 +13,6 @@ from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task.spectrum import SAME_EIGENVALUE
 from saddlescope.theory.parametrisation import population_law
-
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Entries below this share of the largest are the rounding of a rotation.
 _ROUNDING = 1e-14
@@ -141,7 +138,7 @@ class Modes:
         inside = membership.astype(int)
         outside = (self.active & ~membership).astype(int)
         spare = -inside.sum(1) % rank
-        index: IntArray = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
+        index: Int[np.ndarray, " S"] = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
         return index
 
     def require_order(self, claim: str) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.parametrisation import one_seed, population_law, summarised_model
+from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    one_seed,
+    population_law,
+    summarised_model,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,7 @@ class DescentDrift:
     """The same over the flow time that a step takes."""
 
 
-def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -> Weights:
+def conserved_quantities(model: AbstractAttention, weights: GivenWeights) -> Weights:
     r"""The quantities that gradient flow keeps, on any data (T14; Z eq. 17, 79, 85).
 
     Merged: $v v^\top - (\langle U_i, U_j\rangle)_{ij}$. Separate: $\|k_{i,r}\|^2 - \|q_{i,r}\|^2$
@@ -47,7 +51,7 @@ def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -
 
 
 def descent_drift(
-    model: AbstractAttention, task: object, weights: Mapping[str, Any], learning_rate: float
+    model: AbstractAttention, task: object, weights: GivenWeights, learning_rate: float
 ) -> DescentDrift:
     r"""How a step of gradient descent on the population changes the conserved quantities (T14).
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention import AbstractAttention
+from saddlescope.attention.base import Array
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.moments import population_loss
 from saddlescope.theory.landscape._modes import modes
-from saddlescope.theory.parametrisation import one_seed, population_law, summarised_model
+from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    one_seed,
+    population_law,
+    summarised_model,
+)
 
 _LARGEST_DIMENSION = 8
 
@@ -38,7 +43,7 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
 
 
 def hessian(
-    model: AbstractAttention, task: object, weights: Mapping[str, Any]
+    model: AbstractAttention, task: object, weights: GivenWeights
 ) -> Float[np.ndarray, "n n"]:
     """The Hessian of the population loss (T3) at given weights, by automatic differentiation.
 
@@ -74,7 +79,7 @@ def hessian(
 def hessian_index(
     model: AbstractAttention,
     task: object,
-    weights: Mapping[str, Any],
+    weights: GivenWeights,
     tolerance: float = 1e-9,
 ) -> int:
     """The number of negative eigenvalues of the Hessian at given weights.
@@ -105,7 +110,9 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
     linear, shapes = summarised_model(model), model.shapes(dimension)
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
 
-    def loss(vector: Any, gain: Any, power: Any, drive: Any, summary: Any, query: Any) -> Any:
+    def loss(
+        vector: Array, gain: Array, power: Array, drive: Array, summary: Array, query: Array
+    ) -> Array:
         parts = jnp.split(vector, ends[:-1])
         weights = {
             name: part.reshape(shape)

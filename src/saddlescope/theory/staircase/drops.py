@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from saddlescope.checks import number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
+    GivenWeights,
     is_merged,
     linear_model,
     normalised_weights,
@@ -54,7 +53,7 @@ class Staircase:
 
 
 def predict_staircase(
-    model: AbstractAttention, task: object, weights: Mapping[str, Any], until: float = 1e6
+    model: AbstractAttention, task: object, weights: GivenWeights, until: float = 1e6
 ) -> Staircase:
     r"""Every drop of the loss of separate attention, of any rank, from a small start (T13).
 
