@@ -50,7 +50,7 @@ def test_a_strict_saddle_is_left_by_the_predicted_rotation():
     points = ss.theory.fixed_points(TASK)
     assert start == pytest.approx(points.at([1]).loss, abs=1e-9)
     assert end == pytest.approx(points.at([0]).loss, abs=1e-6)
-    escape = ss.theory.escape_direction(TASK, model, [1])
+    escape = ss.theory.escape_direction(model, TASK, [1])
     assert (escape.learned, escape.towards) == (1, 0)
     # While it is small, the component along e_1 grows exponentially.
     turned = np.abs(run.dataset["k"].to_numpy()[0, :, 0, 0, 0])

@@ -14,7 +14,7 @@ from saddlescope.dynamics import GradientDescent, GradientFlow, Record, train
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
 from saddlescope.task import InContextRegression
-from saddlescope.theory._algorithms import Algorithm, algorithms, ridge
+from saddlescope.theory import Algorithm, algorithms, ridge
 
 LONG = InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=500)
 SHORT = InContextRegression([0.6, 0.3], context_length=9)

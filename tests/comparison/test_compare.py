@@ -53,7 +53,7 @@ def test_drops_are_where_the_loss_crosses_midway(comparison: Comparison) -> None
 def test_predictions_come_from_the_initial_weights_alone(comparison: Comparison) -> None:
     for seed in comparison.seeds:
         weights = ss.RandomStart(0.1).weights(MODEL, TASK, seed.seed)
-        staircase = ss.theory.predict_staircase(TASK, MODEL, weights, until=2000.0)
+        staircase = ss.theory.predict_staircase(MODEL, TASK, weights, until=2000.0)
         predicted = [drop.time for drop in staircase.drops]
         assert [drop.predicted_time for drop in seed.drops] == predicted
         for drop in seed.drops:

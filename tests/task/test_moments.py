@@ -151,3 +151,23 @@ def test_moments_turn_with_the_coordinates(change: Callable[..., tuple]) -> None
         expected = turn @ getattr(here, field) @ turn.T
         np.testing.assert_allclose(getattr(there, field), expected, atol=1e-14)
     assert there.label_power == pytest.approx(here.label_power, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_loss_of_a_map_is_that_of_its_predictions(name: str) -> None:
+    task = TASKS[name]
+    effective_map = np.random.default_rng(4).standard_normal((D, D))
+    prompts = task.sample(20_000, seed=5)
+    predicted = ((prompts.summary @ effective_map) * prompts.query).sum(1)
+    errors = (prompts.target - predicted) ** 2
+    deviation = errors.std() / np.sqrt(prompts.count)
+    assert task.moments().loss(effective_map) == pytest.approx(errors.mean(), abs=4 * deviation)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_force_is_half_the_slope_of_the_loss(name: str) -> None:
+    moments = TASKS[name].moments()
+    point, step = np.random.default_rng(4).standard_normal((2, D, D))
+    # The loss is quadratic, so that a central difference has no error but rounding.
+    change = moments.loss(point + step) - moments.loss(point - step)
+    assert -change / 4 == pytest.approx(float((moments.force(point) * step).sum()), rel=1e-12)

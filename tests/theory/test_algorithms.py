@@ -5,8 +5,13 @@ import pytest
 
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import InContextRegression, Prompts, Spectrum, TaskPool
-from saddlescope.theory import in_context_predictor, least_squares
-from saddlescope.theory._algorithms import algorithms, bayes_optimal, ridge
+from saddlescope.theory import (
+    algorithms,
+    bayes_optimal,
+    in_context_predictor,
+    least_squares,
+    ridge,
+)
 
 SKEWED = [[1.0, 0.3, 0.0], [0.3, 2.0, 0.1], [0.0, 0.1, 0.2]]
 NOISY = InContextRegression(
@@ -76,6 +81,15 @@ def test_where_algorithms_meet():
     assert not named["principal_components_0"].any()
     chosen = {one.name: one(prompts) for one in algorithms(white, penalty=0)}
     np.testing.assert_array_equal(chosen["ridge"], named["least_squares"])
+
+
+@pytest.mark.parametrize("variance", [0.25, 4.0])
+def test_ridge_knows_how_large_the_tasks_are(variance):
+    # σ²D/tr Σ_w is Bayes-optimal wherever Σ_w is a multiple of the identity.
+    task = InContextRegression([0.9, 0.6, 0.3], 5, task_covariance=[variance] * 3, label_noise=0.7)
+    prompts = task.sample(20, seed=4)
+    named = {one.name: one(prompts) for one in algorithms(task)}
+    np.testing.assert_allclose(named["ridge"], named["bayes_optimal"], rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", [one.name for one in algorithms(NOISY)])

@@ -13,6 +13,8 @@ from saddlescope.task import Spectrum
 from saddlescope.theory.linear_transformer import (
     coupled_fixed_point,
     coupled_modes,
+    coupled_plateau_losses,
+    coupling_coefficient,
     logistic_modes,
     unbalanced_modes,
 )
@@ -254,3 +256,23 @@ def test_nonsense_is_refused(solve_modes, changed, field):
     with pytest.raises(InvalidInput) as refused:
         solve_modes(**{**given, **changed})
     assert refused.value.field == field
+
+
+def test_the_plateaus_are_the_rests_of_the_first_modes():
+    levels = coupled_plateau_losses(SPECTRUM, 20)
+    assert levels[0] == pytest.approx(SPECTRUM.sum())
+    for learned in range(1, 5):
+        start = np.where(np.arange(4) < learned, 0.3, 0.0)
+        found = coupled_modes(SPECTRUM, 20, start, start, [0.0, 1e5])
+        # Modes are followed to a relative 1e-10.
+        assert found.loss[-1] == pytest.approx(levels[learned], rel=1e-8)
+
+
+def test_the_coefficient_of_the_coupling_is_that_of_long_contexts():
+    length = 10**6
+    limit = logistic_modes(SPECTRUM, length, 1e-3, [0.0]).limit
+    distance = coupled_fixed_point(SPECTRUM, length).amplitude / limit - 1
+    # The next order is that of 1/N.
+    np.testing.assert_allclose(length * distance, coupling_coefficient(SPECTRUM), rtol=1e-4)
+    with pytest.raises(InvalidInput, match="spectrum"):
+        coupling_coefficient([1.0, 0.0])

@@ -14,7 +14,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.setting import Setting
-from saddlescope.task import AbstractData, AbstractTask
+from saddlescope.task import AbstractData
 from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def predict(
     try:
         levels = predicted_levels(model, task)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
-            found = theory.fixed_points(task, model)
+            found = theory.fixed_points(task, model=model)
             points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
         else:
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
@@ -150,9 +150,7 @@ def _end(setting: Setting) -> float:
 
 def predicted_levels(model: AbstractAttention, task: AbstractData) -> FloatArray:
     """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
-    if is_merged(model):
-        return np.array([point.loss for point in theory.fixed_points(task, model)])
-    return theory.plateau_losses(task)[: linear_model(model).capacity(task.dimension) + 1]
+    return theory.plateau_losses(task, model=model)
 
 
 def predicted_drop_times(
@@ -161,8 +159,10 @@ def predicted_drop_times(
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
     levels = predicted_levels(model, task)
     gain = model.gain(task.fixed_length)
-    loss = _population_loss(
-        population_law(task), np.asarray(linear_model(model).effective_map(weights, gain))
+    loss = (
+        population_law(task)
+        .moments()
+        .loss(np.asarray(linear_model(model).effective_map(weights, gain)))
     )
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
@@ -172,16 +172,9 @@ def predicted_drop_times(
     if is_merged(model):
         drop = theory.time_course(task, weights=weights, model=model).drop_time
         return (drop if drop is not None and drop <= until else None,)
-    staircase = theory.predict_staircase(task, model, weights, until=until)
+    staircase = theory.predict_staircase(model, task, weights, until=until)
     times = [drop.time for drop in staircase.drops]
     return (*times, *[None] * (len(levels) - 1 - len(times)))
-
-
-def _population_loss(task: AbstractTask, effective_map: FloatArray) -> float:
-    """T3."""
-    moments = task.moments()
-    response = moments.summary @ effective_map @ moments.query
-    return float(moments.label_power + (effective_map * (response - 2 * moments.drive)).sum())
 
 
 def _subset(subset: tuple[int, ...]) -> str:

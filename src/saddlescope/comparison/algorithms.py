@@ -18,7 +18,7 @@ from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
 from saddlescope.task import Prompts
-from saddlescope.theory._algorithms import Algorithm, Predictor, algorithms
+from saddlescope.theory import Algorithm, Predictor, algorithms
 from saddlescope.trajectory import Trajectory
 
 # Probe prompts, and a seed of their own: nobody trains on these.

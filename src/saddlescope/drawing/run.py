@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from saddlescope.checks import FloatArray, one_of
 from saddlescope.comparison import Comparison, compare
 from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
-from saddlescope.theory.parametrisation import population_law
+from saddlescope.theory import minimum
 from saddlescope.trajectory import Trajectory
 
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
@@ -129,8 +129,7 @@ def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: 
 
 def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
     """What the population's optimum has along each direction (1 where it has nothing)."""
-    moments = population_law(trajectory.setting.task).moments()
-    best = np.linalg.pinv(moments.summary) @ moments.drive @ np.linalg.pinv(moments.query)
+    best = minimum(trajectory.setting.task).effective_map
     goal = np.einsum("ad,ab,bd->d", directions, best, directions)
     return np.where(np.abs(goal) > 0, goal, 1.0)
 

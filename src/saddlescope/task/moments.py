@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddlescope.arrays import Array
 from saddlescope.checks import FloatArray
 from saddlescope.task.spectrum import common_basis
 
@@ -46,6 +47,24 @@ class RegressionMoments:
         if not np.allclose(self.drive, self.drive.T, atol=1e-12 * np.abs(self.drive).max()):
             return None
         return common_basis([self.drive, self.summary, self.query])
+
+    def loss(self, effective_map: FloatArray) -> float:
+        """L(W) (T3)."""
+        return float(
+            population_loss(effective_map, self.label_power, self.drive, self.summary, self.query)
+        )
+
+    def force(self, effective_map: FloatArray) -> FloatArray:
+        r"""$G = -\frac12\partial L/\partial W$ (T3)."""
+        return self.drive - self.summary @ effective_map @ self.query
+
+
+def population_loss(
+    effective_map: Array, label_power: Array, drive: Array, summary: Array, query: Array
+) -> Array:
+    """T3's loss of a map and moments `[D, D]` that are NumPy's or JAX's."""
+    response = summary @ effective_map @ query
+    return label_power + (effective_map * (response - 2 * drive)).sum()
 
 
 def regression_moments(

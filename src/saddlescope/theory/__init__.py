@@ -3,9 +3,18 @@
 Nothing here has seen a run: agreement with training means something.
 """
 
-from saddlescope.theory._algorithms import Algorithm, algorithms, bayes_optimal, ridge
-from saddlescope.theory.courses._alignment import alignment
+from saddlescope.theory._algorithms import Algorithm, Predictor, algorithms, bayes_optimal, ridge
+from saddlescope.theory.courses._alignment import alignment, early_alignment
+from saddlescope.theory.courses.batch_noise import BatchSpread, batch_spread
+from saddlescope.theory.courses.full_blocks import (
+    BlockOptimum,
+    block_loss,
+    block_optimum,
+    drive_matrix,
+    one_head,
+)
 from saddlescope.theory.courses.head import HeadTimeCourse, head_time_course
+from saddlescope.theory.courses.lazy import LazyCourse, lazy_course
 from saddlescope.theory.courses.merged import (
     PlateauDuration,
     TimeCourse,
@@ -34,19 +43,16 @@ from saddlescope.theory.landscape.conservation import (
     descent_drift,
 )
 from saddlescope.theory.landscape.escape import EscapeDirection, escape_direction, escape_directions
-from saddlescope.theory.landscape.saddles import (
-    SaddleGraph,
-    hessian,
-    hessian_index,
-    saddle_graph,
-    saddle_index,
-)
+from saddlescope.theory.landscape.graph import SaddleGraph, saddle_graph
+from saddlescope.theory.landscape.index import hessian, hessian_index, saddle_index
 from saddlescope.theory.linear_transformer import (
     CoupledFixedPoint,
     CoupledModes,
     UncoupledModes,
     coupled_fixed_point,
     coupled_modes,
+    coupled_plateau_losses,
+    coupling_coefficient,
     logistic_modes,
     unbalanced_modes,
 )
@@ -54,6 +60,8 @@ from saddlescope.theory.staircase.drops import PredictedDrop, Staircase, predict
 
 __all__ = [
     "Algorithm",
+    "BatchSpread",
+    "BlockOptimum",
     "CoupledFixedPoint",
     "CoupledModes",
     "DescentDrift",
@@ -62,21 +70,30 @@ __all__ = [
     "FixedPoints",
     "HeadTimeCourse",
     "InContextPredictor",
+    "LazyCourse",
     "Minimum",
     "Modes",
     "PlateauDuration",
     "PredictedDrop",
+    "Predictor",
     "SaddleGraph",
     "Staircase",
     "TimeCourse",
     "UncoupledModes",
     "algorithms",
     "alignment",
+    "batch_spread",
     "bayes_optimal",
+    "block_loss",
+    "block_optimum",
     "conserved_quantities",
     "coupled_fixed_point",
     "coupled_modes",
+    "coupled_plateau_losses",
+    "coupling_coefficient",
     "descent_drift",
+    "drive_matrix",
+    "early_alignment",
     "escape_direction",
     "escape_directions",
     "fixed_points",
@@ -84,11 +101,13 @@ __all__ = [
     "hessian",
     "hessian_index",
     "in_context_predictor",
+    "lazy_course",
     "least_squares",
     "logistic_modes",
     "minimal_norm_weights",
     "minimum",
     "modes",
+    "one_head",
     "plateau_duration",
     "plateau_losses",
     "predict_staircase",

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from scipy.integrate import solve_ivp
 from scipy.special import expit
 
-from saddlescope.checks import FloatArray, real_array, whole_number
+from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import Spectrum
 
@@ -146,17 +146,10 @@ def coupled_modes(
     s, time = inputs.eigenvalues, _times(times)
     begin = [_per_mode("p", p, inputs.dimension), _per_mode("q", q, inputs.dimension)]
 
-    def velocity(_: float, state: FloatArray) -> FloatArray:
-        p, q = np.split(state, 2)
-        own = (1 + 1 / length) * s**3
-        p_cost = own * q**2 + s / length * (q**2 @ s**2)
-        q_cost = own * p**2 + s**2 / length * (p**2 @ s)
-        return np.concatenate([q * s**2 - p * p_cost, p * s**2 - q * q_cost])
-
     state = np.concatenate(begin)
     sizes = np.abs(state[state != 0])
     solved = solve_ivp(
-        velocity,
+        lambda _, z: coupled_velocity(z, s, length),
         (0.0, max(float(time[-1]), 1e-9)),
         state,
         method="LSODA",
@@ -198,6 +191,48 @@ def coupled_fixed_point(spectrum: object, context_length: int) -> CoupledFixedPo
     amplitude = np.zeros_like(s)
     amplitude[active] = length / (length + 1) * (1 - bar / root[active]) / s[active]
     return CoupledFixedPoint(amplitude, active, float((s * (1 - s * amplitude)).sum()))
+
+
+def coupled_plateau_losses(spectrum: object, context_length: int) -> Float[np.ndarray, " levels"]:
+    r"""The losses at rest with the first 0, 1, …, D modes learned and the others at zero (T15 ★).
+
+    $\sum_{\alpha>m}s_\alpha$ and the loss of `coupled_fixed_point` for the first m modes alone:
+    a mode at p = q = 0 enters no other's velocity.
+
+    >>> coupled_plateau_losses([1, .5], context_length=100).round(4).tolist()
+    [1.5, 0.5196, 0.0429]
+    """
+    inputs = Spectrum.make(spectrum)
+    levels = [inputs.trace]
+    for learned in range(1, inputs.dimension + 1):
+        first, others = np.split(inputs.eigenvalues, [learned])
+        levels.append(others.sum() + coupled_fixed_point(first, context_length).loss)
+    return np.array(levels)
+
+
+def coupling_coefficient(spectrum: object) -> Float[np.ndarray, " D"]:
+    r"""How far the coupled modes rest from the paper's limit: $N(a^*/a^\infty - 1)$ as N grows.
+
+    $\mathrm{tr}\,S/s_\alpha - G/\sqrt{s_\alpha}$, $G = \sum_\beta\sqrt{s_\beta}$ (T15 ★); every
+    eigenvalue must be above zero.
+
+    >>> coupling_coefficient([1, .25]).tolist()
+    [-0.25, 2.0]
+    """
+    s = Spectrum.make(spectrum).eigenvalues
+    if not s[-1] > 0:
+        raise InvalidInput("spectrum", spectrum, "must have no eigenvalue that is zero")
+    coefficient: FloatArray = s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
+    return coefficient
+
+
+def coupled_velocity(state: AnyArray, s: FloatArray, length: int) -> AnyArray:
+    """The velocity of `coupled_modes` at (p, q), `[2D]`; complex states have one too."""
+    p, q = np.split(state, 2)
+    own = (1 + 1 / length) * s**3
+    p_cost = own * q**2 + s / length * (q**2 @ s**2)
+    q_cost = own * p**2 + s**2 / length * (p**2 @ s)
+    return np.concatenate([q * s**2 - p * p_cost, p * s**2 - q * q_cost])
 
 
 def _coupled_loss(p: FloatArray, q: FloatArray, s: FloatArray, length: int) -> FloatArray:

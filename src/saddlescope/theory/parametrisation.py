@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from saddlescope.attention import (
     AbstractAttention,
@@ -12,7 +15,13 @@ from saddlescope.attention import (
     Weights,
 )
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.task import AbstractTask, InContextRegression, Prompts, Statistics
+from saddlescope.task import AbstractTask, Prompts, Statistics
+
+GivenWeights: TypeAlias = Mapping[str, ArrayLike]
+"""Named weights as a user gives them."""
+
+# What odd moments that vanish may leave, of the largest moment.
+_ROUNDING = 1e-12
 
 
 def population_law(task: object) -> AbstractTask:
@@ -27,17 +36,6 @@ def population_law(task: object) -> AbstractTask:
     return task
 
 
-def regression_law(task: object) -> InContextRegression:
-    """The task itself, where it is in-context regression."""
-    law = population_law(task)
-    if not isinstance(law, InContextRegression):
-        raise TheoryDoesNotApply(
-            f"the modes of T17 are those of InContextRegression, not of {type(law).__name__}; "
-            "minimum, hessian and descent_drift still hold"
-        )
-    return law
-
-
 def linear_model(model: object) -> AbstractLinearAttention:
     """The model itself, where its prediction is that of an effective map."""
     if isinstance(model, AbstractLinearAttention) and model.is_linear:
@@ -48,6 +46,17 @@ def linear_model(model: object) -> AbstractLinearAttention:
             "algorithm that it runs can still be measured"
         )
     raise InvalidInput("model", model, "must be an attention model")
+
+
+def summarised_model(model: object) -> AbstractLinearAttention:
+    """The model itself, where its effective map is all that trains."""
+    linear = linear_model(model)
+    if not linear.is_summarised:
+        raise TheoryDoesNotApply(
+            f"all blocks of {model!r} train, and its effective map is one part of what they make "
+            "(T5); take blocks='reduced', or see one_head and block_optimum (T6, T10)"
+        )
+    return linear
 
 
 def is_merged(model: object) -> bool:
@@ -61,7 +70,32 @@ def is_merged(model: object) -> bool:
     return kind is Parametrisation.MERGED
 
 
-def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: int) -> Weights:
+def check_blocks(model: AbstractAttention, task: object) -> None:
+    r"""Raise where a model has blocks that start at zero and do not stay there (T5).
+
+    They stay where odd moments of the task vanish, so that the features $\beta x_q^\top$ know
+    nothing of the others, and the others nothing of the label (Z App. C.1, E.1).
+    """
+    if linear_model(model).blocks == "reduced":
+        return
+    law = population_law(task)
+    try:
+        statistics = law.block_statistics()
+    except InvalidInput as reason:
+        raise TheoryDoesNotApply(f"all blocks train, and of the task it says: {reason}") from None
+    size = law.dimension
+    others = np.r_[: size**3, size**3 + size**2 : size**3 + size**2 + size]
+    inside = np.r_[size**3 : size**3 + size**2]
+    second, cross = statistics.second_moment, statistics.cross_moment
+    coupled = np.abs(second[np.ix_(others, inside)]).max() > _ROUNDING * np.abs(second).max()
+    if coupled or np.abs(cross[others]).max() > _ROUNDING * np.abs(cross).max():
+        raise TheoryDoesNotApply(
+            f"all blocks of {model!r} learn on {law!r}, whose odd moments do not vanish, so that "
+            "its effective map is not all there is (T5); see one_head and block_optimum (T6, T10)"
+        )
+
+
+def one_seed(model: AbstractAttention, weights: GivenWeights, dimension: int) -> Weights:
     """Checked weights of a single seed."""
     checked = model.check_weights(weights, dimension)
     name, shape = next(iter(model.shapes(dimension).items()))
@@ -72,14 +106,18 @@ def one_seed(model: AbstractAttention, weights: Mapping[str, Any], dimension: in
     return checked
 
 
-def normalised_weights(
-    model: AbstractAttention, task: AbstractTask, weights: Mapping[str, Any]
-) -> Weights:
-    r"""The weights of the normalised attention that computes the same (section 0).
+def scaled_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:
+    r"""The model's weights that compute without its gain what the given ones compute (section 0).
 
-    A model of gain g with weights $w$ computes what the normalised one computes with
-    $w\,g^{1/\text{degree}}$. The networks of T4 are given as the attention they are equivalent to.
+    They are $w\,g^{1/\text{degree}}$ for a gain of g, and move in flow time.
     """
-    checked = linear_model(model).to_attention(one_seed(model, weights, task.dimension))
-    scale = model.gain(task.fixed_length) ** (1 / model.degree)
+    law = population_law(task)
+    checked = one_seed(linear_model(model), weights, law.dimension)
+    scale = model.gain(law.fixed_length) ** (1 / model.degree)
     return {name: scale * array for name, array in checked.items()}
+
+
+def normalised_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:
+    """The weights of the normalised attention that computes the same (T4, section 0)."""
+    check_blocks(model, task)
+    return linear_model(model).to_attention(scaled_weights(model, task, weights))

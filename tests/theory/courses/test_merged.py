@@ -126,6 +126,23 @@ def test_a_start_past_the_middle_has_no_drop():
     assert time_course(WHITE, weights=weights).drop_time is None
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_start_that_is_not_refused_is_predicted_to_a_tenth_of_the_drop(flow_of, paper, seed):
+    times, answered = np.linspace(0, 60, 61), []
+    for scale in (0.2, 0.4, 1.0, 1.5):
+        weights = RandomStart(scale).weights(MODEL, paper, seed)
+        try:
+            course = time_course(paper, weights=weights, times=times)
+        except TheoryDoesNotApply:
+            continue
+        answered.append(scale)
+        fall = course.loss_before - course.loss_after
+        error = np.abs(flow_of(paper, weights).losses(times, rtol=1e-6) - course.loss).max()
+        assert error < 0.1 * fall
+    # At scale 1 it would be wrong by .2, at 1.5 by .4 of the drop.
+    assert answered == [0.2, 0.4]
+
+
 def test_large_or_orthogonal_starts_are_refused(paper):
     with pytest.raises(TheoryDoesNotApply, match="the start is large"):
         time_course(paper, 3.0)

@@ -29,7 +29,7 @@ def start(paper, model):
 def test_one_step_of_descent_changes_them_as_predicted(paper, model, start, flow_of):
     before = conserved_quantities(model, start)
     after = conserved_quantities(model, descend(flow_of(paper, start), 1, rate=0.1))
-    drift = descent_drift(paper, model, start, learning_rate=0.1)
+    drift = descent_drift(model, paper, start, learning_rate=0.1)
     for name, change in drift.per_step.items():
         np.testing.assert_allclose(after[name] - before[name], change, atol=1e-14)
         np.testing.assert_allclose(drift.per_time[name] * 0.2, change, rtol=1e-14)
@@ -54,8 +54,8 @@ def test_without_normalisation_time_runs_faster(paper, attention):
     scale = 31 ** (1 / ours.degree)
     smaller = {name: array / scale for name, array in weights.items()}
     unit = theirs.time_unit(31.0)
-    slow = descent_drift(paper, ours, weights, learning_rate=0.01 * unit)
-    fast = descent_drift(paper, theirs, smaller, learning_rate=0.01)
+    slow = descent_drift(ours, paper, weights, learning_rate=0.01 * unit)
+    fast = descent_drift(theirs, paper, smaller, learning_rate=0.01)
     for name in slow.per_time:
         expected = slow.per_time[name] / scale**2
         np.testing.assert_allclose(fast.per_time[name], expected, rtol=1e-12)
@@ -65,8 +65,8 @@ def test_without_normalisation_time_runs_faster(paper, attention):
 def test_equivalent_networks_conserve_the_same(paper, network):
     attention = MergedAttention(2) if isinstance(network, TwoLayerNetwork) else SeparateAttention(2)
     weights = RandomStart(1.0).weights(attention, paper, seed=0)
-    theirs = descent_drift(paper, network, network.from_attention(weights), 0.1)
-    for name, change in descent_drift(paper, attention, weights, 0.1).per_step.items():
+    theirs = descent_drift(network, paper, network.from_attention(weights), 0.1)
+    for name, change in descent_drift(attention, paper, weights, 0.1).per_step.items():
         np.testing.assert_allclose(theirs.per_step[name], change, atol=1e-14)
 
 
@@ -76,6 +76,6 @@ def test_bad_weights_and_given_data(paper, model, start):
     with pytest.raises(InvalidInput, match="shape"):
         conserved_quantities(model, {**start, "v": np.ones(3)})
     with pytest.raises(InvalidInput, match="learning_rate"):
-        descent_drift(paper, model, start, learning_rate=0.0)
+        descent_drift(model, paper, start, learning_rate=0.0)
     with pytest.raises(TheoryDoesNotApply, match="conserves"):
-        descent_drift(paper.sample(3), model, start, learning_rate=0.1)
+        descent_drift(model, paper.sample(3), start, learning_rate=0.1)

@@ -33,7 +33,7 @@ def test_all_fixed_points_rest_and_have_the_loss_of_t7(flow_of, dimension):
     points = fixed_points(task)
     assert len(points) == 2**dimension
     for point in points:
-        flow = flow_of(task, minimal_norm_weights(task, model, point))
+        flow = flow_of(task, minimal_norm_weights(model, task, point))
         # Weights are of order one; a matrix product of this size rounds at 1e-15.
         assert np.abs(flow.velocity(0.0, flow.start)).max() < 1e-14
         assert point.loss == pytest.approx(1 - drops[list(point.subset)].sum(), abs=1e-14)
@@ -48,8 +48,8 @@ def test_all_fixed_points_rest_and_have_the_loss_of_t7(flow_of, dimension):
 def test_commuting_tasks_rest_too(flow_of, commuting, dimension, seed, rank):
     task = commuting(dimension, seed)
     model = SeparateAttention(dimension, rank)
-    for point in fixed_points(task, model):
-        flow = flow_of(task, minimal_norm_weights(task, model, point))
+    for point in fixed_points(task, model=model):
+        flow = flow_of(task, minimal_norm_weights(model, task, point))
         scale = np.abs(task.moments().drive).max() * np.abs(flow.start).max(initial=1)
         assert np.abs(flow.velocity(0.0, flow.start)).max() < 1e-12 * scale
         assert flow.loss(flow.start) == pytest.approx(point.loss, rel=1e-12, abs=1e-12)
@@ -66,7 +66,7 @@ def test_points_are_found_by_subset_and_in_order(paper):
 
 
 def test_heads_that_cannot_carry_more_have_fewer_fixed_points(paper):
-    assert len(fixed_points(paper, SeparateAttention(heads=1, rank=2))) == 1 + 4 + 6
+    assert len(fixed_points(paper, model=SeparateAttention(heads=1, rank=2))) == 1 + 4 + 6
 
 
 def test_equal_eigenvalues_are_counted_not_named(flow_of):
@@ -86,13 +86,13 @@ def test_equal_eigenvalues_are_counted_not_named(flow_of):
 
 @pytest.mark.parametrize("model", [MergedAttention(3), TwoLayerNetwork(3)])
 def test_merged_attention_rests_at_zero_and_at_the_minimum(paper, model):
-    zero, least = fixed_points(paper, model)
+    zero, least = fixed_points(paper, model=model)
     assert zero.loss == pytest.approx(1.0, abs=1e-15)
     assert (zero.index, least.index) == (3, 0)
     assert least.loss == pytest.approx(minimum(paper).loss, abs=1e-14)
     np.testing.assert_allclose(least.effective_map, minimum(paper).effective_map, atol=1e-12)
     with pytest.raises(InvalidInput, match="none or all"):
-        minimal_norm_weights(paper, model, [0])
+        minimal_norm_weights(model, paper, [0])
 
 
 def test_minimum_in_the_papers_case(paper):
@@ -124,7 +124,7 @@ def test_the_path_is_not_claimed_where_the_orders_disagree(disagreeing):
 
 
 def test_minimal_norm_of_rank_one(paper):
-    weights = minimal_norm_weights(paper, SeparateAttention(5), [0, 2])
+    weights = minimal_norm_weights(SeparateAttention(5), paper, [0, 2])
     values = np.sort(weights["v"])[::-1]
     expected = np.cbrt(modes(paper).amplitude[[2, 0]])
     np.testing.assert_allclose(values, [*expected, 0, 0, 0], rtol=1e-13)
@@ -134,7 +134,7 @@ def test_minimal_norm_of_rank_one(paper):
 
 def test_minimal_norm_without_normalisation_is_shorter_by_a_cube_root(paper):
     ours, theirs = (
-        minimal_norm_weights(paper, SeparateAttention(4, normalisation=how), [0, 1])
+        minimal_norm_weights(SeparateAttention(4, normalisation=how), paper, [0, 1])
         for how in ("context", "none")
     )
     np.testing.assert_allclose(theirs["v"] * 31 ** (1 / 3), ours["v"], rtol=1e-13)
@@ -145,4 +145,4 @@ def test_many_modes_are_not_listed_but_still_realised():
     with pytest.raises(InvalidInput, match="D = 16"):
         fixed_points(task)
     assert plateau_losses(task).size == 21
-    assert np.count_nonzero(minimal_norm_weights(task, SeparateAttention(20), [17])["v"]) == 1
+    assert np.count_nonzero(minimal_norm_weights(SeparateAttention(20), task, [17])["v"]) == 1

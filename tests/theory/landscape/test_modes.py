@@ -1,27 +1,116 @@
 """T17: the modes of a task."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.task import ContextLengths, InContextRegression
-from saddlescope.theory import modes
+from saddlescope.task import (
+    AbstractTask,
+    AlignedRegression,
+    ContextLengths,
+    InContextRegression,
+    RegressionMoments,
+    TaskPool,
+)
+from saddlescope.theory import modes, predict_staircase
+
+
+@dataclass(frozen=True, eq=False)
+class CoinFlips(AbstractTask):
+    """Inputs ±√λ along the axes, excess kurtosis −2: B loses 2Λ²/N against Gaussian ones (T20)."""
+
+    eigenvalues: tuple[float, ...]
+    context_length: ContextLengths
+    sign: float = 1.0
+
+    @property
+    def dimension(self):
+        return len(self.eigenvalues)
+
+    @property
+    def common_basis(self):
+        return np.eye(self.dimension)
+
+    def moments(self):
+        gaussian = InContextRegression(self.eigenvalues, self.context_length)
+        drive = gaussian.moments().drive
+        return RegressionMoments(
+            label_power=sum(self.eigenvalues),
+            drive=self.sign * drive,
+            summary=gaussian.moments().summary - 2 * drive * self.context_length.mean_inverse,
+            query=gaussian.covariance,
+        )
+
+
+COINS = CoinFlips((0.4, 0.3), ContextLengths.make(8))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_formulas_are_the_moments_in_the_common_basis(commuting, seed):
+def test_the_moments_are_t17_written_from_eigenvalues(commuting, seed):
     task = commuting(dimension=1 + seed % 5, seed=seed)
-    found, moments = modes(task), task.moments()
-    for matrix, values in (
-        (moments.drive, found.drive),
-        (moments.summary, found.summary),
-        (moments.query, found.query_eigenvalues),
-    ):
-        rebuilt = (found.basis * values) @ found.basis.T
-        np.testing.assert_allclose(matrix, rebuilt, atol=1e-13 * np.abs(matrix).max())
-    assert found.label_power == pytest.approx(moments.label_power, rel=1e-13)
+    found = modes(task)
+    inputs, tasks, queries = (
+        np.diagonal(found.basis.T @ matrix @ found.basis)
+        for matrix in (task.covariance, task.task_matrix, task.query_matrix)
+    )
+    inverse = sum(p / n for n, p in zip(*_lengths(task), strict=True))
+    power_and_noise = tasks @ inputs + task.label_noise**2
+    summary = (1 + inverse) * inputs**2 * tasks + inverse * power_and_noise * inputs
+    np.testing.assert_allclose(found.drive, inputs * tasks * queries, rtol=1e-12)
+    np.testing.assert_allclose(found.summary, summary, rtol=1e-12)
+    np.testing.assert_allclose(found.query_eigenvalues, queries, rtol=1e-12)
+    assert found.label_power == pytest.approx(tasks @ queries, rel=1e-13)
+
+
+def _lengths(task):
+    return task.context_length.lengths, task.context_length.probabilities
+
+
+def test_a_task_of_ones_own_has_the_modes_of_its_moments():
+    # T20: a_d = λ_d² (1 + (1 + γ + tr Λ/λ_d)/N).
+    values = np.array(COINS.eigenvalues)
+    squared = values**2 * (1 + (1 - 2 + 0.7 / values) / 8)
+    found = modes(COINS)
+    np.testing.assert_allclose(found.amplitude, values / squared, rtol=1e-14)
+    np.testing.assert_allclose(np.diff(found.levels), -(values**3) / squared, rtol=1e-14)
+
+
+def test_a_task_of_ones_own_climbs_the_predicted_stairs(flow_of):
+    model = SeparateAttention(3)
+    weights = RandomStart(0.01).weights(model, COINS, seed=0)
+    drops = predict_staircase(model, COINS, weights, 1e4).drops
+    measured = flow_of(COINS, weights).drop_times(modes(COINS).levels, 1e4)
+    assert len(measured) == 2
+    np.testing.assert_allclose([drop.time for drop in drops], measured, rtol=1e-3)
+
+
+def test_a_drive_below_zero_is_not_the_theorys():
+    with pytest.raises(TheoryDoesNotApply, match="negative"):
+        modes(CoinFlips((0.4, 0.3), ContextLengths.make(8), sign=-1.0))
+
+
+def test_a_pool_whose_tasks_lie_along_the_eigenvectors_has_modes():
+    pool = TaskPool([0.4, 0.3, 0.2], 31, [[2, 0, 0], [0, 1, 0]], share=0.5)
+    second = np.diag([0.5 * 2 + 0.5, 0.5 * 0.5 + 0.5, 0.5])
+    same = modes(InContextRegression([0.4, 0.3, 0.2], 31, task_covariance=second))
+    np.testing.assert_allclose(modes(pool).levels, same.levels, rtol=1e-14)
+    tilted = TaskPool([0.4, 0.3, 0.2], 31, [[1, 1, 0]], share=0.5)
+    with pytest.raises(TheoryDoesNotApply, match="commute"):
+        modes(tilted)
+
+
+def test_vector_labels_have_other_modes():
+    with pytest.raises(TheoryDoesNotApply, match="vectors"):
+        modes(AlignedRegression([0.4, 0.3], 31))
+
+
+def test_along_the_axes_the_smallest_eigenvalue_is_meant():
+    assert modes(InContextRegression([1.0, 1e-9], 31)).active.all()
 
 
 def test_the_papers_case(paper):

@@ -160,7 +160,7 @@ class MergedAnyCovariance(AbstractFigure):
                     found["predicted_loss"].to_numpy().reshape(*shape, -1),
                 ),
                 "level_loss": ("level", found["level_loss"].to_numpy()),
-                "growth_rate": float(np.linalg.norm(modes(task).drive)),
+                "growth_rate": modes(task).growth_rate,
                 **{key: (axes, values.reshape(shape)) for key, values in columns.items()},
             },
             coords={"scale": list(self.scales), "seed": list(range(self.seeds))},

@@ -27,7 +27,13 @@ from saddlescope.figures.kit.panels import (
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC
 from saddlescope.task import AlignedRegression, Spectrum
-from saddlescope.theory import coupled_fixed_point, coupled_modes, logistic_modes, unbalanced_modes
+from saddlescope.theory import (
+    coupled_fixed_point,
+    coupled_modes,
+    coupling_coefficient,
+    logistic_modes,
+    unbalanced_modes,
+)
 
 # THEORY's own case: the slowest mode's largest error, to the digits that it states.
 _STATED_SPECTRUM, _STATED_START = (1.0, 0.6, 0.35, 0.15), 1e-3
@@ -83,7 +89,7 @@ class ModesExactness(AbstractFigure):
             {
                 "error": (("length", "mode"), np.array([error for error, _ in theories])),
                 "rest_distance": (("length", "mode"), np.array([apart for _, apart in theories])),
-                "rest_coefficient": ("mode", _coefficient(self.spectrum)),
+                "rest_coefficient": ("mode", coupling_coefficient(self.spectrum)),
                 "stated_error": ("stated_length", [digits[0] for digits in _STATED.values()]),
                 "found_error": ("stated_length", self._stated(time)),
             },
@@ -218,13 +224,6 @@ def _rounded(errors: FloatArray) -> list[float]:
     """Errors to the digits that THEORY states of each."""
     pairs = zip(errors, _STATED.values(), strict=True)
     return [round(float(error), digits) for error, (_, digits) in pairs]
-
-
-def _coefficient(spectrum: tuple[float, ...]) -> FloatArray:
-    r"""$N(a^*/a^\infty - 1)$ as N grows: $\mathrm{tr}S/s_\alpha - G/\sqrt{s_\alpha}$ (T15)."""
-    s = np.array(spectrum)
-    coefficient: FloatArray = s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
-    return coefficient
 
 
 def _frozen_flow(task: AlignedRegression, p: float, q: float, time: FloatArray) -> FloatArray:

@@ -85,9 +85,9 @@ class SaddleGraphFigure(AbstractFigure):
         index = np.zeros(len(points), dtype=np.int32)
         for place, point in enumerate(points):
             membership[place, list(point.subset)] = 1
-            weights = minimal_norm_weights(task, model, point)
-            index[place] = hessian_index(task, model, weights, _ZERO)
-            eigenvalues = np.linalg.eigvalsh(hessian(task, model, weights))
+            weights = minimal_norm_weights(model, task, point)
+            index[place] = hessian_index(model, task, weights, _ZERO)
+            eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
             lowest[place], highest[place] = eigenvalues[0], eigenvalues[-1]
         data["member"] = (("node", "direction"), membership)
         data["node_loss"] = ("node", points.losses)

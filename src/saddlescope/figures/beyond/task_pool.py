@@ -25,9 +25,8 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.mixture import loss_at, optimum
 from saddlescope.task import InContextRegression, TaskPool
-from saddlescope.theory import plateau_losses, time_course
+from saddlescope.theory import block_loss, block_optimum, plateau_losses, time_course
 
 # From this many tasks on the excess on fresh tasks is that of many tasks, 1/K.
 _MANY = 64
@@ -198,8 +197,8 @@ class TaskPoolFigure(AbstractFigure):
         for row, count in enumerate(counts):
             for seed in range(self.pools):
                 statistics = self._pool(count, seed).block_statistics()
-                best = optimum(statistics)
-                found[:, row, seed] = best.loss, loss_at(fresh, best.coefficients)
+                best = block_optimum(statistics)
+                found[:, row, seed] = best.loss, block_loss(fresh, best.coefficients)
         return found[0], found[1]
 
 

@@ -15,9 +15,8 @@ from saddlescope.dynamics import StochasticGradientDescent
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.batch_spread import batch_spread
 from saddlescope.task import AlignedRegression
-from saddlescope.theory import coupled_modes, logistic_modes
+from saddlescope.theory import batch_spread, coupled_modes, logistic_modes
 
 VECTOR_LOSS_LABEL = r"loss  $E\|y_q-\hat y_q\|^2$"
 EXACT_LABEL, LOGISTIC_LABEL, BATCH_LABEL = "coupled modes (exact)", "logistic (MT)", "batches"

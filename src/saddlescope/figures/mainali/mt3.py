@@ -32,7 +32,7 @@ from saddlescope.figures.mainali.linear_transformer_run import (
     AbstractModesFigure,
 )
 from saddlescope.measure import stages
-from saddlescope.theory import coupled_fixed_point
+from saddlescope.theory import coupled_plateau_losses
 from saddlescope.transformer import GrokkingExperiment
 
 _GROKKING = ("generalisation", "memorisation", "test_accuracy", "test_loss", "train_loss")
@@ -75,8 +75,8 @@ class MT3(AbstractModesFigure):
         run = self.descend(watch)
         time = run["time"].to_numpy()
         data = run[["loss"]].merge(self.predict(time))
-        count = len(self.spectrum)
-        data["level_loss"] = ("level", [self._level(learned) for learned in range(count + 1)])
+        levels = coupled_plateau_losses(self.spectrum, self.context_length)
+        data["level_loss"] = ("level", levels)
         for name in ("loss", "exact_loss", "logistic_loss"):
             found = _stages_in_logarithmic_time(time, data[name].to_numpy())
             prefix = name.removesuffix("loss")
@@ -138,13 +138,6 @@ class MT3(AbstractModesFigure):
             panel.set_title(f"({'abc'[place]})", loc="right")
             legend(panel, 2)
         return drawing
-
-    def _level(self, learned: int) -> float:
-        """The loss at rest with the first modes learned and the others at zero (T15)."""
-        rest = sum(self.spectrum[learned:])
-        if learned:
-            rest += coupled_fixed_point(self.spectrum[:learned], self.context_length).loss
-        return rest
 
 
 def _stages_in_logarithmic_time(

@@ -120,7 +120,7 @@ class Figure4(AbstractFigure):
         rows = []
         for seed in range(self.predicted_seeds):
             weights = start.weights(model, task, seed)
-            drops = predict_staircase(task, model, weights, until=self.until).drops
+            drops = predict_staircase(model, task, weights, until=self.until).drops
             row = np.full(task.dimension, np.nan)
             row[: len(drops)] = [drop.time for drop in drops]
             rows.append(row)

@@ -25,7 +25,7 @@ from saddlescope.figures.kit.panels import (
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import merged_numbers, merged_run
 from saddlescope.task import InContextRegression
-from saddlescope.theory import minimum, modes
+from saddlescope.theory import early_alignment, minimum, modes
 from saddlescope.trajectory import Trajectory
 
 
@@ -89,7 +89,15 @@ class Figure6(AbstractFigure):
             ("moment", "seed", "time"),
             np.stack([_cosine(data["predicted_diagonal"].to_numpy(), row, 1) for row in diagonals]),
         )
-        data["early_alignment"] = (("seed", "time", "head"), _early_alignment(run, found.drive))
+        data["early_alignment"] = (
+            ("seed", "time", "head"),
+            np.stack(
+                [
+                    early_alignment(task, run.weights(seed, 0), run.time)
+                    for seed in range(self.seeds)
+                ]
+            ),
+        )
         shown = [self._moments(data, place) for place in range(self.seeds)]
         data["shown"] = (("seed", "moment"), np.array(shown, dtype=np.int32))
         data["head_matrix"] = (
@@ -200,22 +208,6 @@ def _least_parallel(matrices: FloatArray) -> FloatArray:
     units = flat / np.linalg.norm(flat, axis=-1, keepdims=True)
     least: FloatArray = np.abs(units @ units.swapaxes(-1, -2)).min(axis=(-2, -1))
     return least
-
-
-def _early_alignment(run: Trajectory, drive: FloatArray) -> FloatArray:
-    r"""Each head's |cos| with $\Lambda^2$ by the flow near zero, from the initial weights (T10).
-
-    $\dot v = \|c\|\,u$, $\dot u = \|c\|\,v$ for $u = \langle U, c\rangle/\|c\|$; the rest of U
-    stays.
-    """
-    values, matrices = (run.weights(index=0)[name] for name in ("v", "U"))
-    rate = float(np.linalg.norm(drive))
-    along = np.diagonal(matrices, axis1=-2, axis2=-1) @ drive / rate
-    rest = (matrices**2).sum(axis=(-2, -1)) - along**2
-    grown = rate * run.time[None, :, None]
-    later = along[:, None] * np.cosh(grown) + values[:, None] * np.sinh(grown)
-    cosines: FloatArray = np.abs(later) / np.sqrt(later**2 + rest[:, None])
-    return cosines
 
 
 def _shapes(run: Trajectory, place: int, records: list[int]) -> FloatArray:

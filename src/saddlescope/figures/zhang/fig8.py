@@ -156,7 +156,7 @@ class Figure8(AbstractFigure):
         for level in range(1, len(order) + 1):
             for place, begin in enumerate(range(0, level, rank)):
                 carried = order[begin : min(begin + rank, level)]
-                values[level, place] = minimal_norm_weights(task, head, carried)["v"][0]
+                values[level, place] = minimal_norm_weights(head, task, carried)["v"][0]
         return values
 
 

@@ -90,7 +90,7 @@ class InitScale(AbstractFigure):
         ]
         data = xr.concat(parts, dim="model").assign_coords(model=list(_MODELS))
         data["level_loss"] = ("level", plateau_losses(task))
-        data["growth_rate"] = float(np.linalg.norm(modes(task).drive))
+        data["growth_rate"] = modes(task).growth_rate
         data["small_loss"] = (("scale", "time"), self._small_merged(task, data["time"].to_numpy()))
         data["small_drop_time"] = (("scale", "drop"), self._small_separate(task, models[1]))
         return data
@@ -193,7 +193,7 @@ class InitScale(AbstractFigure):
         for row, start in enumerate(self._runs.starts(task, model)):
             if self.scales[row] <= _PREDICTED:
                 weights = {key: array[0] for key, array in start.items()}
-                drops = predict_staircase(task, model, weights, self.until).drops
+                drops = predict_staircase(model, task, weights, self.until).drops
                 table[row, : len(drops)] = [drop.time for drop in drops]
         return table
 

@@ -1,22 +1,22 @@
-"""What the figures of pooled tasks share: the in-weight mixture, its optimum and its one head."""
+"""What the figures of pooled tasks share: the in-weight mixture beside its one head."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import MergedAttention, Weights
+from saddlescope.attention import MergedAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import crossing_times
-from saddlescope.task import Statistics, TaskPool
+from saddlescope.task import TaskPool
+from saddlescope.theory import block_loss, block_optimum, drive_matrix, one_head
 
 LOSSES = {"training": "loss", "in_weight": "loss_in_weight", "in_context": "loss_in_context"}
 """The three losses of a mixture, and their names in a run."""
@@ -29,14 +29,6 @@ UNDER_THEORY: dict[str, Any] = {"linewidth": 2.2}
 _EXPONENTIAL = (1e-7, 1e-3)
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """The best that is linear in the features of all blocks: its coefficients θ, and its loss."""
-
-    coefficients: FloatArray
-    loss: float
-
-
 def mixture(dimension: int, context_length: int, share: float) -> TaskPool:
     r"""Z's mixture at $\Lambda = I/D$: a share of the prompts has the one task vector w*.
 
@@ -47,61 +39,6 @@ def mixture(dimension: int, context_length: int, share: float) -> TaskPool:
     return TaskPool(
         inputs, context_length, one.tasks, share, "random" if share == 1 else "consistent"
     )
-
-
-def optimum(statistics: Statistics) -> Optimum:
-    r"""$\theta = E[\phi\phi^\top]^{-1}E[y\phi]$ (T6), the shortest where several serve.
-
-    D+1 heads or more of merged attention with all blocks can hold any θ (T5).
-    """
-    # Not by eigenvectors: OpenBLAS takes many times as long for them when the cores are busy.
-    found = np.linalg.lstsq(statistics.second_moment, statistics.cross_moment, rcond=1e-10)
-    best = np.asarray(found[0], dtype=np.float64)
-    return Optimum(best, loss_at(statistics, best))
-
-
-def loss_at(statistics: Statistics, coefficients: FloatArray) -> float:
-    """The loss of coefficients θ on any law or data (T6)."""
-    response = statistics.second_moment @ coefficients
-    return float(statistics.label_power + coefficients @ (response - 2 * statistics.cross_moment))
-
-
-def drive_matrix(statistics: Statistics) -> FloatArray:
-    r"""$E[y\phi]$ as the bilinear form of a value row $(\nu, v)$ and a column $(U; u^\top)$ (T5).
-
-    [D+1, D²+D]. Its largest singular value is the rate at which small weights grow.
-    """
-    dimension = statistics.dimension
-    border = dimension**3
-    cubic = statistics.cross_moment[:border].reshape(dimension, -1)
-    square = statistics.cross_moment[border:-dimension].reshape(dimension, dimension)
-    linear = statistics.cross_moment[-dimension:]
-    above = np.concatenate([cubic, square], axis=1)
-    below = np.concatenate([square.reshape(-1), linear])
-    return np.concatenate([above, below[None]])
-
-
-def one_head(statistics: Statistics, weights: Weights) -> Weights:
-    r"""The one head that an ensemble's small weights `[S, H, …]` become: T10 for all blocks.
-
-    Small heads all turn to the leading singular pair (a, b) of the drive and move as one from
-    there on, of squared length $\sum_i \frac14(\langle a, (\nu_i, v_i)\rangle +
-    \langle b, (U_i; u_i)\rangle)^2$. It is the first of H heads; the others are zero and stay so.
-    """
-    left, _, right = np.linalg.svd(drive_matrix(statistics))
-    value, column, dimension = left[:, 0], right[0], statistics.dimension
-    rows = np.concatenate([weights["nu"], weights["v"][:, :, None]], axis=2)
-    flat = weights["U"].reshape(*weights["v"].shape, -1)
-    columns = np.concatenate([flat, weights["u"]], axis=2)
-    length = np.zeros_like(weights["v"])
-    length[:, 0] = np.sqrt(((rows @ value + columns @ column) ** 2 / 4).sum(axis=1))
-    matrix = column[:-dimension].reshape(dimension, dimension)
-    return {
-        "v": length * value[-1],
-        "nu": length[:, :, None] * value[:-1],
-        "U": length[:, :, None, None] * matrix,
-        "u": length[:, :, None] * column[-dimension:],
-    }
 
 
 def mixture_curves(
@@ -145,12 +82,12 @@ def mixture_curves(
             method=method,
             record=record,
         )
-        best = optimum(statistics)
+        best = block_optimum(statistics)
         tests = {name: test.block_statistics() for name, test in task.tests().items()}
         for name, law in {"training": statistics, **tests}.items():
             curves[name].append(run.dataset[LOSSES[name]].to_numpy())
             curves[f"one_head_{name}"].append(alone.dataset[LOSSES[name]].to_numpy())
-            scalars[f"best_{name}"].append(loss_at(law, best.coefficients))
+            scalars[f"best_{name}"].append(block_loss(law, best.coefficients))
         scalars["drive_rate"].append(np.linalg.norm(drive_matrix(statistics), 2))
         balance = run.dataset["value_balance"]
         drift = abs(balance - balance.isel(time=0)).max(("time", "head", "other_head"))

@@ -13,9 +13,9 @@ from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.lazy_course import lazy_course
 from saddlescope.measure import stages
 from saddlescope.task import InContextRegression
+from saddlescope.theory import lazy_course
 
 _EARLIEST = 1e-4
 
@@ -55,7 +55,7 @@ class ScaleRuns:
         rows = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         loss = rows.reshape(*shape, -1)
         courses = [
-            lazy_course(task, model, {key: array[seed] for key, array in start.items()})
+            lazy_course(model, task, {key: array[seed] for key, array in start.items()})
             for start in starts
             for seed in range(self.seeds)
         ]

@@ -1,1 +1,1 @@
-"""What happens over time: merged attention, one head, alignment."""
+"""What happens over time: merged attention, one head, alignment, all blocks, lazy, batches."""

@@ -1,18 +1,20 @@
-"""How much of a start of merged attention grows: silent alignment (T10)."""
+"""How much of a start of merged attention grows, and how its heads turn: silent alignment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from saddlescope.attention import AbstractAttention, MergedAttention
-from saddlescope.checks import number
+from saddlescope.attention import AbstractAttention, MergedAttention, Weights
+from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    check_blocks,
     is_merged,
     normalised_weights,
     population_law,
@@ -32,7 +34,7 @@ class InitialGrowth:
 
 
 def alignment(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None = None
+    task: object, weights: GivenWeights, *, model: AbstractAttention | None = None
 ) -> float:
     r"""The part of merged weights that grows, s(0) of T10.
 
@@ -49,10 +51,44 @@ def alignment(
     return _from_weights(task, weights, model).amplitude
 
 
+def early_alignment(
+    task: object,
+    weights: GivenWeights,
+    times: object,
+    *,
+    model: AbstractAttention | None = None,
+) -> Float[np.ndarray, "T H"]:
+    r"""Each head's |cos| with the drive while merged weights are small (T10).
+
+    With m the direction of silent alignment and c the norm of the drive, $\dot v = c\,u$ and
+    $\dot u = c\,v$ for $u = \langle U, m\rangle$; the rest of U stays, so that every head turns to
+    m, as $1 - O(e^{-2ct})$. `weights` and `model` are as in `alignment`, `times[T]` not negative.
+
+    >>> from saddlescope.task import InContextRegression
+    >>> task = InContextRegression("white:2", context_length=31)
+    >>> start = {"v": [.1], "U": [[[0., .1], [0., 0.]]]}
+    >>> early_alignment(task, start, [0, 1, 4]).round(4).tolist()
+    [[0.0], [0.8884], [1.0]]
+    """
+    start, direction, rate = _along_drive(task, weights, model)
+    time = real_array("times", times, (None,))
+    if (time < 0).any():
+        raise InvalidInput("times", times, "must not be negative")
+    values, along = start["v"], np.tensordot(start["U"], direction, axes=2)
+    rest = np.maximum((start["U"] ** 2).sum(axis=(1, 2)) - along**2, 0.0)
+    # u(t) and the rest, both over e^(ct), which alone would overflow.
+    left = np.exp(-2 * rate * time)[:, None]
+    later = (along * (1 + left) + values * (1 - left)) / 2
+    length = np.sqrt(later**2 + rest * left)
+    cosines = np.zeros_like(later)
+    np.divide(np.abs(later), length, out=cosines, where=length > 0)
+    return cosines
+
+
 def initial_growth(
     task: object,
     init_scale: float | None,
-    weights: Mapping[str, Any] | None,
+    weights: GivenWeights | None,
     model: AbstractAttention | None,
 ) -> InitialGrowth:
     """The start that one of the papers' scale has on average, or that given weights have."""
@@ -61,28 +97,39 @@ def initial_growth(
     if weights is not None:
         return _from_weights(task, weights, model)
     law = population_law(task)
-    gain = 1.0 if model is None else _merged(model).gain(law.fixed_length)
+    gain = 1.0
+    if model is not None:
+        check_blocks(_merged(model), law)
+        gain = model.gain(law.fixed_length)
     scale = number("init_scale", init_scale, above=0.0) * gain**0.5
     amplitude = scale**2 * (1 + 1 / law.dimension**2) / 4
     return InitialGrowth(amplitude, scale, 2 * scale**2 - 2 * amplitude)
 
 
 def _from_weights(
-    task: object, weights: Mapping[str, Any], model: AbstractAttention | None
+    task: object, weights: GivenWeights, model: AbstractAttention | None
 ) -> InitialGrowth:
-    found, law = modes(task), population_law(task)
-    if model is None:
-        given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
-        model = MergedAttention(max(len(weights["v"]), 1) if given else 1)
-    start = normalised_weights(_merged(model), law, weights)
-    if not found.order.size:
-        raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")
-    direction = (found.basis * found.drive) @ found.basis.T / np.linalg.norm(found.drive)
+    start, direction, _ = _along_drive(task, weights, model)
     along = np.tensordot(start["U"], direction, axes=2)
     amplitude = float(((start["v"] + along) ** 2).sum() / 4)
     total = float((start["v"] ** 2).sum() + (start["U"] ** 2).sum())
     scale = float(np.linalg.norm(start["v"]))
     return InitialGrowth(amplitude, scale, max(total - 2 * amplitude, 0.0))
+
+
+def _along_drive(
+    task: object, weights: GivenWeights, model: AbstractAttention | None
+) -> tuple[Weights, FloatArray, float]:
+    """Normalised weights, the drive as a matrix of length one, and its length."""
+    found = modes(task)
+    if model is None:
+        given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
+        model = MergedAttention(max(np.size(weights["v"]), 1) if given else 1)
+    start = normalised_weights(_merged(model), task, weights)
+    if not found.order.size:
+        raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")
+    rate = found.growth_rate
+    return start, (found.basis * found.drive) @ found.basis.T / rate, rate
 
 
 def _merged(model: AbstractAttention) -> AbstractAttention:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from saddlescope.checks import FloatArray, real_array
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.courses._alignment import initial_growth
 from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.parametrisation import GivenWeights
 
 # The part of the start that does not grow may have this share of the amplitude at convergence.
 # The largest error of the loss, as a share of the drop, is then about a tenth (measured at D = 4).
@@ -56,7 +56,7 @@ def time_course(
     task: object,
     init_scale: float | None = None,
     *,
-    weights: Mapping[str, Any] | None = None,
+    weights: GivenWeights | None = None,
     model: AbstractAttention | None = None,
     times: object = None,
 ) -> TimeCourse:
@@ -103,7 +103,7 @@ def plateau_duration(
     task: object,
     init_scale: float | None = None,
     *,
-    weights: Mapping[str, Any] | None = None,
+    weights: GivenWeights | None = None,
     model: AbstractAttention | None = None,
 ) -> PlateauDuration:
     """How long merged attention waits before its drop, in both forms of T11 (Z eq. 51).
@@ -115,7 +115,7 @@ def plateau_duration(
     """
     found = modes(task)
     start = initial_growth(task, init_scale, weights, model)
-    rate = float(np.linalg.norm(found.drive))
+    rate = found.growth_rate
     if not start.amplitude or not start.scale or not rate:
         raise TheoryDoesNotApply("the start has no part along the drive: the plateau has no end")
     leading, aligned = math.log(1 / start.scale), math.log(1 / start.amplitude) / 2
@@ -170,20 +170,16 @@ def _reduced_flow(found: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     to_go.terminal = True  # type: ignore[attr-defined]
 
     begin = np.concatenate([[np.log(amplitude)], drive / np.linalg.norm(drive)])
+    solve = partial(solve_ivp, velocity, method="LSODA", rtol=1e-10, atol=1e-12)
     drop_time = None
     if to_go(0.0, begin) > 0:
-        longest = 1e3 * (1 + abs(np.log(amplitude))) / float(np.linalg.norm(drive))
-        risen = _solve(velocity, longest, begin, events=to_go)
+        longest = 1e3 * (1 + abs(np.log(amplitude))) / found.growth_rate
+        risen = solve((0.0, longest), begin, events=to_go)
         drop_time = float(risen.t_events[0][0])
     slowest = float(np.linalg.norm(found.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid
-    states = _solve(velocity, max(float(time[-1]), 1e-9), begin, t_eval=time).y
+    states = solve((0.0, max(float(time[-1]), 1e-9)), begin, t_eval=time).y
     return _course(found, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
-
-
-def _solve(velocity: Any, until: float, begin: FloatArray, **options: Any) -> Any:
-    accuracy = {"method": "LSODA", "rtol": 1e-10, "atol": 1e-12}
-    return solve_ivp(velocity, (0.0, until), begin, **accuracy, **options)
 
 
 def _default_times(drop_time: float | None, tail: float) -> FloatArray:

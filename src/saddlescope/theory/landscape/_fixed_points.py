@@ -14,6 +14,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import (
+    check_blocks,
     is_merged,
     linear_model,
     population_law,
@@ -98,25 +99,33 @@ class Minimum:
     loss: float
 
 
-def plateau_losses(task: object) -> Float[np.ndarray, " levels"]:
+def plateau_losses(
+    task: object, *, model: AbstractAttention | None = None
+) -> Float[np.ndarray, " levels"]:
     r"""The losses of the plateaus $M_0, M_1, \dots, M_D$ that training visits in turn.
 
     $L(M_m) = \mathrm{tr}(\Sigma_w\Lambda_q) - \sum_{d\le m}\Delta_d$ with
     $\Delta_d = \lambda_d (1 + (1 + \mathrm{tr}\Lambda/\lambda_d)/N)^{-1}$ in the papers' case
     (T7, T17; Z eq. 24, 59). D+1 levels, where D counts the eigenvectors that have a drive; equal
     eigenvalues give equal steps. It claims the in-order path, so it raises `TheoryDoesNotApply`
-    where the orders of T17 disagree.
+    where the orders of T17 disagree. With a `model`, those that it can reach: of merged attention
+    $M_0$ and $M_*$ alone, whatever the orders.
 
     >>> from saddlescope.task import InContextRegression
     >>> plateau_losses(InContextRegression([.4, .3, .2, .1], context_length=31)).round(5).tolist()
     [1.0, 0.64058, 0.37737, 0.2098, 0.136]
     """
+    if model is not None and is_merged(model):
+        return fixed_points(task, model=model).losses
     found = modes(task)
     found.require_order("the sequence of plateaus")
-    return found.levels
+    if model is None:
+        return found.levels
+    check_blocks(model, task)
+    return found.levels[: linear_model(model).capacity(found.dimension) + 1]
 
 
-def fixed_points(task: object, model: AbstractAttention | None = None) -> FixedPoints:
+def fixed_points(task: object, *, model: AbstractAttention | None = None) -> FixedPoints:
     r"""All fixed points in function space (THEORY section 3; Z eq. 14, 16, 21–23, 81–84).
 
     Separate attention has one for each subset of the eigenvectors that its heads can carry, $2^D$
@@ -128,6 +137,8 @@ def fixed_points(task: object, model: AbstractAttention | None = None) -> FixedP
     >>> len(points), points.at([1, 3]).index, round(points.at([0]).loss, 5)
     (16, 3, 0.64058)
     """
+    if model is not None:
+        check_blocks(model, task)
     found = modes(task)
     every = tuple(int(mode) for mode in np.flatnonzero(found.active))
     if model is not None and is_merged(model):
@@ -171,7 +182,7 @@ def minimum(task: object) -> Minimum:
 
 
 def minimal_norm_weights(
-    task: object, model: AbstractAttention, point: FixedPoint | Iterable[int]
+    model: AbstractAttention, task: object, point: FixedPoint | Iterable[int]
 ) -> Weights:
     r"""The shortest weights of `model` at a fixed point, or at the one that learned a subset (T8).
 
@@ -181,9 +192,10 @@ def minimal_norm_weights(
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task = InContextRegression([.4, .3], context_length=31)
-    >>> minimal_norm_weights(task, SeparateAttention(heads=2), [0])["v"].round(4).tolist()
+    >>> minimal_norm_weights(SeparateAttention(heads=2), task, [0])["v"].round(4).tolist()
     [1.3193, 0.0]
     """
+    check_blocks(model, task)
     found = modes(task)
     subset = found.subset(point.subset if isinstance(point, FixedPoint) else point)
     if is_merged(model) and 0 < len(subset) < len(found.order):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,36 +12,33 @@ from jaxtyping import Bool, Float, Int
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task.spectrum import SAME_EIGENVALUE
-from saddlescope.theory.parametrisation import regression_law
+from saddlescope.theory.parametrisation import population_law
 
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
-
-# Eigenvalues below this share of the largest are the rounding of an eigendecomposition.
+# Entries below this share of the largest are the rounding of a rotation.
 _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    r"""T17, one entry for each eigenvector that $\Lambda$, $\Sigma_w$ and $\Lambda_q$ share.
+    r"""T17, one entry for each eigenvector that the moments of a task share.
 
-    The papers' case is $\omega_d = 1$, $\kappa_d = \lambda_d$, no noise: then $c_d = \lambda_d^2$
-    and $b_d = a_d$, the eigenvalues of $E[\hat\Lambda^2]$ (T1; Z eq. 20).
+    Where $\Lambda$, $\Sigma_w$ and $\Lambda_q$ have eigenvalues $\lambda_d, \omega_d, \kappa_d$,
+    $c_d = \lambda_d\omega_d\kappa_d$ and
+    $b_d = (1+1/N)\lambda_d^2\omega_d + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$. In the
+    papers' case $c_d = \lambda_d^2$ and $b_d = a_d$, the eigenvalues of $E[\hat\Lambda^2]$ (T1;
+    Z eq. 20).
     """
 
     basis: Float[np.ndarray, "D D"]
-    """The eigenvectors as columns, in falling order of the inputs' eigenvalues."""
-    input_eigenvalues: Float[np.ndarray, " D"]
-    r"""$\lambda_d$ of the context inputs' covariance."""
-    task_eigenvalues: Float[np.ndarray, " D"]
-    r"""$\omega_d$ of the task vectors' covariance."""
+    """The eigenvectors as columns, in the task's own order: that of the inputs' eigenvalues."""
     query_eigenvalues: Float[np.ndarray, " D"]
     r"""$\kappa_d$ of the query's covariance."""
     summary: Float[np.ndarray, " D"]
-    r"""$b_d = (1+1/N)\lambda_d^2\omega_d + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$."""
+    r"""$b_d$ of $B = E[\beta\beta^\top]$."""
     drive: Float[np.ndarray, " D"]
-    r"""$c_d = \lambda_d\omega_d\kappa_d$: who escapes zero first."""
+    r"""$c_d$ of $E[y_q\beta x_q^\top]$: who escapes zero first."""
     label_power: float
-    r"""$\mathrm{tr}(\Sigma_w\Lambda_q)$, the loss of the zero function."""
+    r"""$E[y_q^2]$, the loss of the zero function."""
 
     @property
     def dimension(self) -> int:
@@ -54,6 +50,11 @@ class Modes:
         r"""$b_d\kappa_d$."""
         saturation: FloatArray = self.summary * self.query_eigenvalues
         return saturation
+
+    @property
+    def growth_rate(self) -> float:
+        r"""$\|c\|$, at which merged attention leaves zero (T11)."""
+        return float(np.linalg.norm(self.drive))
 
     @cached_property
     def amplitude(self) -> Float[np.ndarray, " D"]:
@@ -88,11 +89,9 @@ class Modes:
 
     @cached_property
     def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
-        """The modes that can be learned, those together that no covariance tells apart."""
+        """The modes that can be learned, those together that no moment tells apart."""
         return self._grouped(
-            _ranks(self.input_eigenvalues),
-            _ranks(self.task_eigenvalues),
-            _ranks(self.query_eigenvalues),
+            _ranks(self.drive), _ranks(self.summary), _ranks(self.query_eigenvalues)
         )
 
     @cached_property
@@ -139,7 +138,7 @@ class Modes:
         inside = membership.astype(int)
         outside = (self.active & ~membership).astype(int)
         spare = -inside.sum(1) % rank
-        index: IntArray = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
+        index: Int[np.ndarray, " S"] = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
         return index
 
     def require_order(self, claim: str) -> None:
@@ -155,10 +154,10 @@ class Modes:
 
 
 def modes(task: object) -> Modes:
-    r"""The modes of a task whose covariances commute (T17).
+    r"""The modes of a task whose moments share their eigenvectors (T17).
 
-    `task` is an `InContextRegression`; random context lengths enter through $E[1/N]$. The formulas
-    are written from the eigenvalues, not from the moments that training uses.
+    Any task of scalar labels will do: $c_d$, $b_d$ and $\kappa_d$ are its moments (T3) along its
+    `common_basis`. Random context lengths enter through $E[1/N]$.
 
     >>> from saddlescope.task import InContextRegression
     >>> found = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
@@ -167,36 +166,41 @@ def modes(task: object) -> Modes:
     >>> found.orders_agree
     True
     """
-    law = regression_law(task)
+    law = population_law(task)
+    if law.has_vector_labels:
+        raise TheoryDoesNotApply(
+            f"the modes of T17 are those of scalar labels, and those of {law!r} are vectors; "
+            "minimum still holds, and coupled_modes has the modes of its linear transformer (T15)"
+        )
     basis = law.common_basis
     if basis is None:
         raise TheoryDoesNotApply(
-            "the covariances of inputs, tasks and queries do not commute, so there are no common "
-            "modes; the population loss (T3) and minimum(task) still hold"
+            "the moments of the task share no eigenvectors, since its covariances of inputs, tasks "
+            "and queries do not commute: there are no common modes; the population loss (T3) and "
+            "minimum(task) still hold"
         )
-    inputs, tasks, queries = (
-        _diagonal(matrix, basis) for matrix in (law.covariance, law.task_matrix, law.query_matrix)
+    moments = law.moments()
+    drive, summary, query = (
+        _diagonal(matrix, basis) for matrix in (moments.drive, moments.summary, moments.query)
     )
-    inverse_length = law.context_length.mean_inverse
-    power_and_noise = float(tasks @ inputs) + law.label_noise**2
-    summary = (1 + inverse_length) * inputs**2 * tasks + inverse_length * power_and_noise * inputs
-    drive = inputs * tasks * queries
-    for array in (inputs, tasks, queries, summary, drive):
+    if (drive < 0).any():
+        raise TheoryDoesNotApply(
+            f"T17 is written for drives that are not negative, and {law!r} has {drive.min():.3g}; "
+            "minimum(task) still holds"
+        )
+    # A direction that no input or no query takes has no drive, but for rounding.
+    drive[summary * query == 0] = 0.0
+    for array in (drive, summary, query):
         array.setflags(write=False)
-    return Modes(
-        basis=basis,
-        input_eigenvalues=inputs,
-        task_eigenvalues=tasks,
-        query_eigenvalues=queries,
-        summary=summary,
-        drive=drive,
-        label_power=float(tasks @ queries),
-    )
+    return Modes(basis, query, summary, drive, moments.label_power)
 
 
 def _diagonal(matrix: Float[np.ndarray, "D D"], basis: Float[np.ndarray, "D D"]) -> FloatArray:
-    values: FloatArray = ((basis.T @ matrix) * basis.T).sum(1)
-    values[values < _ROUNDING * values.max()] = 0.0
+    rotated = basis.T @ matrix @ basis
+    values: FloatArray = rotated.diagonal().copy()
+    # Along coordinate axes nothing is rounded, and the smallest entry is meant.
+    if np.count_nonzero(rotated - np.diag(values)):
+        values[np.abs(values) < _ROUNDING * np.abs(values).max()] = 0.0
     return values
 
 

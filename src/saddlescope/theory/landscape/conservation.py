@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.parametrisation import linear_model, one_seed, population_law
+from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    one_seed,
+    population_law,
+    summarised_model,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,7 @@ class DescentDrift:
     """The same over the flow time that a step takes."""
 
 
-def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -> Weights:
+def conserved_quantities(model: AbstractAttention, weights: GivenWeights) -> Weights:
     r"""The quantities that gradient flow keeps, on any data (T14; Z eq. 17, 79, 85).
 
     Merged: $v v^\top - (\langle U_i, U_j\rangle)_{ij}$. Separate: $\|k_{i,r}\|^2 - \|q_{i,r}\|^2$
@@ -47,7 +51,7 @@ def conserved_quantities(model: AbstractAttention, weights: Mapping[str, Any]) -
 
 
 def descent_drift(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any], learning_rate: float
+    model: AbstractAttention, task: object, weights: GivenWeights, learning_rate: float
 ) -> DescentDrift:
     r"""How a step of gradient descent on the population changes the conserved quantities (T14).
 
@@ -58,18 +62,15 @@ def descent_drift(
     >>> from saddlescope.attention import RandomStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> drift = descent_drift(task, model, RandomStart(.1).weights(model, task, seed=0), .02)
+    >>> drift = descent_drift(model, task, RandomStart(.1).weights(model, task, seed=0), .02)
     >>> sorted(drift.per_step)
     ['key_query_balance', 'key_value_balance']
     """
     law = population_law(task)
     rate = number("learning_rate", learning_rate, above=0.0)
-    checked = one_seed(model, weights, law.dimension)
+    linear, checked = summarised_model(model), one_seed(model, weights, law.dimension)
     gain = model.gain(law.fixed_length)
-    moments = law.moments()
-    linear = linear_model(model)
-    effective_map = linear.effective_map(checked, gain)
-    force = moments.drive - moments.summary @ effective_map @ moments.query
+    force = law.moments().force(linear.effective_map(checked, gain))
     speed = linear.conserved(linear.pull_back(checked, gain * force))
     step_time = 2 * rate * model.time_unit(gain)
     per_step = {name: 4 * rate**2 * value for name, value in speed.items()}

@@ -15,7 +15,6 @@ from saddlescope.theory.parametrisation import (
     is_merged,
     linear_model,
     normalised_weights,
-    population_law,
 )
 
 
@@ -36,7 +35,7 @@ class EscapeDirection:
 
 
 def escape_directions(
-    task: object, model: AbstractAttention, subset: Iterable[int]
+    model: AbstractAttention, task: object, subset: Iterable[int]
 ) -> tuple[EscapeDirection, ...]:
     r"""All ways out of the minimal-norm weights of M(S) at second order, the fastest first (T16).
 
@@ -49,12 +48,12 @@ def escape_directions(
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> [(way.learned, way.towards) for way in escape_directions(task, model, [1])]
+    >>> [(way.learned, way.towards) for way in escape_directions(model, task, [1])]
     [(1, 0)]
     """
     found = modes(task)
     members = found.subset(subset)
-    at = normalised_weights(model, population_law(task), minimal_norm_weights(task, model, members))
+    at = normalised_weights(model, task, minimal_norm_weights(model, task, members))
     ways = _leave_zero(model, found) if is_merged(model) and not members else []
     if not is_merged(model):
         for head in np.flatnonzero(at["v"]):
@@ -64,18 +63,18 @@ def escape_directions(
 
 
 def escape_direction(
-    task: object, model: AbstractAttention, subset: Iterable[int]
+    model: AbstractAttention, task: object, subset: Iterable[int]
 ) -> EscapeDirection:
     """The fastest of `escape_directions`.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> round(escape_direction(task, model, [1]).rate, 4)
+    >>> round(escape_direction(model, task, [1]).rate, 4)
     0.0324
     """
     members = tuple(subset)
-    ways = escape_directions(task, model, members)
+    ways = escape_directions(model, task, members)
     if not ways:
         raise TheoryDoesNotApply(
             f"M({set(members) or '∅'}) has index 0: nothing leads down from it at second order; "
@@ -87,7 +86,7 @@ def escape_direction(
 
 def _leave_zero(model: AbstractAttention, found: Modes) -> list[EscapeDirection]:
     drive = (found.basis * found.drive) @ found.basis.T
-    rate = float(np.linalg.norm(drive))
+    rate = found.growth_rate
     ways = []
     for head in range(model.heads):
         v, u = np.zeros(model.heads), np.zeros((model.heads, *drive.shape))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +11,10 @@ from saddlescope.checks import number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
+    GivenWeights,
     is_merged,
     linear_model,
     normalised_weights,
-    regression_law,
 )
 from saddlescope.theory.staircase._race import Race
 
@@ -55,7 +53,7 @@ class Staircase:
 
 
 def predict_staircase(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any], until: float = 1e6
+    model: AbstractAttention, task: object, weights: GivenWeights, until: float = 1e6
 ) -> Staircase:
     r"""Every drop of the loss of separate attention, of any rank, from a small start (T13).
 
@@ -74,7 +72,7 @@ def predict_staircase(
     >>> from saddlescope.attention import RandomStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=3)
-    >>> found = predict_staircase(task, model, RandomStart(.01).weights(model, task, seed=0))
+    >>> found = predict_staircase(model, task, RandomStart(.01).weights(model, task, seed=0))
     >>> [(drop.direction, round(drop.loss_after, 4)) for drop in found.drops]
     [(0, 0.3326), (1, 0.0617)]
     """
@@ -83,7 +81,7 @@ def predict_staircase(
     if is_merged(model):
         raise InvalidInput("model", model, "must be separate; for merged attention see time_course")
     end = number("until", until, above=0.0)
-    start = normalised_weights(model, regression_law(task), weights)
+    start = normalised_weights(model, task, weights)
     pairs = [(start[name] @ found.basis).reshape(model.heads, -1) for name in ("k", "q")]
     race = Race(
         found, np.concatenate([start["v"][:, None], *pairs], axis=1), linear_model(model).pairs

@@ -1,34 +1,27 @@
-"""The shape of the loss at the fixed points: index, Hessian and the graph of saddles (T16)."""
+"""The shape of the loss at the fixed points: its index and its Hessian (T16)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import Array
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points
+from saddlescope.task.moments import population_loss
 from saddlescope.theory.landscape._modes import modes
-from saddlescope.theory.parametrisation import linear_model, one_seed, population_law
+from saddlescope.theory.parametrisation import (
+    GivenWeights,
+    one_seed,
+    population_law,
+    summarised_model,
+)
 
 _LARGEST_DIMENSION = 8
-
-
-@dataclass(frozen=True, eq=False)
-class SaddleGraph:
-    """The fixed points, joined where one more eigenvector is learned."""
-
-    nodes: FixedPoints
-    edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    """Pairs of subsets, each one eigenvector larger than the one before."""
-    path: tuple[tuple[int, ...], ...] | None
-    """The subsets that training visits in turn; None where the orders of T17 disagree."""
 
 
 def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
@@ -50,7 +43,7 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
 
 
 def hessian(
-    task: object, model: AbstractAttention, weights: Mapping[str, Any]
+    model: AbstractAttention, task: object, weights: GivenWeights
 ) -> Float[np.ndarray, "n n"]:
     """The Hessian of the population loss (T3) at given weights, by automatic differentiation.
 
@@ -61,8 +54,8 @@ def hessian(
     >>> from saddlescope.task import InContextRegression
     >>> from saddlescope.theory import minimal_norm_weights
     >>> task, model = InContextRegression([.4, .3], context_length=31), MergedAttention(heads=1)
-    >>> zero = minimal_norm_weights(task, model, [])
-    >>> np.linalg.eigvalsh(hessian(task, model, zero)).round(4).tolist()
+    >>> zero = minimal_norm_weights(model, task, [])
+    >>> np.linalg.eigvalsh(hessian(model, task, zero)).round(4).tolist()
     [-0.3672, 0.0, 0.0, 0.0, 0.3672]
     """
     law = population_law(task)
@@ -84,9 +77,9 @@ def hessian(
 
 
 def hessian_index(
-    task: object,
     model: AbstractAttention,
-    weights: Mapping[str, Any],
+    task: object,
+    weights: GivenWeights,
     tolerance: float = 1e-9,
 ) -> int:
     """The number of negative eigenvalues of the Hessian at given weights.
@@ -98,37 +91,12 @@ def hessian_index(
     >>> from saddlescope.task import InContextRegression
     >>> from saddlescope.theory import minimal_norm_weights
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=2)
-    >>> hessian_index(task, model, minimal_norm_weights(task, model, [1]))
+    >>> hessian_index(model, task, minimal_norm_weights(model, task, [1]))
     1
     """
     margin = number("tolerance", tolerance, at_least=0.0)
-    eigenvalues = np.linalg.eigvalsh(hessian(task, model, weights))
+    eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
     return int((eigenvalues < -margin * np.abs(eigenvalues).max()).sum())
-
-
-def saddle_graph(task: object) -> SaddleGraph:
-    """The graph of saddles of separate attention: who is joined to whom, and the path (section 3).
-
-    >>> from saddlescope.task import InContextRegression
-    >>> graph = saddle_graph(InContextRegression([.4, .3, .2, .1], context_length=31))
-    >>> len(graph.nodes), len(graph.edges), graph.path
-    (16, 32, ((), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)))
-    """
-    nodes = fixed_points(task)
-    found = nodes.modes
-    known = {point.subset for point in nodes}
-    edges = []
-    for subset in known:
-        for group in found.equal_drops:
-            # A group is learned from its first member on: the next one is the one edge into it.
-            new = [mode for mode in group if mode not in subset][:1]
-            if new:
-                edges.append((subset, tuple(sorted((*subset, *new)))))
-    path = None
-    if found.orders_agree:
-        learned = [found.order[:count].tolist() for count in range(len(found.order) + 1)]
-        path = tuple(nodes.at(subset).subset for subset in learned)
-    return SaddleGraph(nodes, tuple(sorted(edges, key=lambda e: (len(e[0]), e))), path)
 
 
 @lru_cache(maxsize=64)
@@ -139,17 +107,17 @@ def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[...
 
     from saddlescope.precision import in_float64
 
-    linear, shapes = linear_model(model), model.shapes(dimension)
+    linear, shapes = summarised_model(model), model.shapes(dimension)
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
 
-    def loss(vector: Any, gain: Any, power: Any, drive: Any, summary: Any, query: Any) -> Any:
+    def loss(
+        vector: Array, gain: Array, power: Array, drive: Array, summary: Array, query: Array
+    ) -> Array:
         parts = jnp.split(vector, ends[:-1])
         weights = {
             name: part.reshape(shape)
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
-        effective_map = linear.effective_map(weights, gain)
-        quadratic = effective_map.T @ summary @ effective_map @ query
-        return power - 2 * jnp.trace(effective_map.T @ drive) + jnp.trace(quadratic)
+        return population_loss(linear.effective_map(weights, gain), power, drive, summary, query)
 
     return in_float64(jax.jit(jax.hessian(loss)))

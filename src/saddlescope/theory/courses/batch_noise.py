@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import expm
 
-from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.task import AlignedRegression
-from saddlescope.theory import coupled_modes
+from saddlescope.checks import FloatArray, number, real_array, whole_number
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.task import AbstractTask, AlignedRegression
+from saddlescope.theory.linear_transformer import coupled_modes, coupled_velocity
 
 # Prompts behind the covariance of one prompt's velocity: it is known to some 5 per cent.
 _PROMPTS = 2000
@@ -32,22 +32,34 @@ class BatchSpread:
 
 
 def batch_spread(
-    task: AlignedRegression, start: float, rates: Sequence[float], steps: int, batch_size: int
+    task: object, start: float, learning_rates: object, steps: int, batch_size: int
 ) -> BatchSpread:
-    r"""The spread of stochastic descent about the exact modes $z = (p, q)$ from $a^0$ = `start`.
+    r"""The spread of stochastic descent about the exact modes $z = (p, q)$ of aligned tasks (T15).
 
-    Legs of `steps` steps, one for each learning rate η, take $\Delta = 2\eta$ of flow time a step.
-    To first order, with $f$ the velocity of T15, $J$ its Jacobian and $V$ the covariance of one
-    prompt's velocity, the mean is off by $\dot b = Jb - \frac\Delta2 Jf$ and the covariance grows
+    Legs of `steps` steps, one for each learning rate η, take $\Delta = 2\eta$ of flow time a step
+    from $p = q = \sqrt{a^0}$, `start` being $a^0$. To first order, with $f$ the velocity of
+    `coupled_modes`, $J$ its Jacobian and $V$ the covariance of one prompt's velocity, taken from
+    sampled prompts, the mean is off by b, $\dot b = Jb - \frac\Delta2 Jf$, and the covariance grows
     by $\dot C = JC + CJ^\top + \frac\Delta{B}V$.
+
+    >>> task = AlignedRegression([1, .5], context_length=20)
+    >>> found = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)
+    >>> found.time[[0, -1]].tolist(), found.spread.shape
+    ([0.0, 6.0], (81, 2))
     """
-    widths = 2 * np.asarray(rates)
-    ends = np.concatenate([[0.0], np.cumsum(widths * steps)])
+    law = _aligned(task)
+    begin = number("start", start, above=0.0)
+    rates = real_array("learning_rates", learning_rates, (None,))
+    if not rates.size or (rates <= 0).any():
+        raise InvalidInput("learning_rates", learning_rates, "must be above 0, one at least")
+    count, batch = whole_number("steps", steps), whole_number("batch_size", batch_size)
+    widths = 2 * rates
+    ends = np.concatenate([[0.0], np.cumsum(widths * count)])
     time = np.interp(np.arange(_MOMENTS * len(widths) + 1) / _MOMENTS, range(len(ends)), ends)
-    values, length = task.spectrum.eigenvalues, task.context_length.longest
-    root, middles = np.sqrt(start), (time[1:] + time[:-1]) / 2
+    values, length = law.spectrum.eigenvalues, law.context_length.longest
+    root, middles = np.sqrt(begin), (time[1:] + time[:-1]) / 2
     halfway = coupled_modes(values, length, root, root, middles)
-    prompts = _Prompts.of(task)
+    prompts = _Prompts.of(law)
     biases = [np.zeros(2 * len(values))]
     covariances = [np.zeros((2 * len(values),) * 2)]
     for z, step, duration in zip(
@@ -57,16 +69,26 @@ def batch_spread(
         strict=True,
     ):
         carry, gathered = _propagate(
-            _jacobian(z, values, length), step / batch_size * prompts.covariance(z), duration
+            _jacobian(z, values, length), step / batch * prompts.covariance(z), duration
         )
-        late = step / 2 * _velocity(z, values, length)
-        biases.append(carry @ (biases[-1] + late) - late)
+        late = step / 2 * coupled_velocity(z, values, length)
+        biases.append(carry @ (biases[-1] - late) + late)
         covariances.append(carry @ covariances[-1] @ carry.T + gathered)
     ended = coupled_modes(values, length, root, root, time)
     slope = np.concatenate([_diagonals(ended.q), _diagonals(ended.p)], axis=2)
-    shift = -np.einsum("tdz,tz->td", slope, np.array(biases))
+    shift = np.einsum("tdz,tz->td", slope, np.array(biases))
     variance = np.einsum("tdz,tzy,tdy->td", slope, np.array(covariances), slope)
     return BatchSpread(time, shift, np.sqrt(variance))
+
+
+def _aligned(task: object) -> AlignedRegression:
+    if isinstance(task, AlignedRegression) and task.tasks == "aligned":
+        return task
+    if isinstance(task, AbstractTask):
+        raise TheoryDoesNotApply(
+            f"the coupled modes are those of aligned tasks (T15), not {task!r}"
+        )
+    raise InvalidInput("task", task, "must be an AlignedRegression")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,20 +129,11 @@ def _propagate(
     return carry, carry @ grown[:size, size:]
 
 
-def _velocity(z: AnyArray, s: FloatArray, length: int) -> AnyArray:
-    """T15's velocity of the coupled modes, (p, q)."""
-    p, q = np.split(z, 2)
-    own = (1 + 1 / length) * s**3
-    p_cost = own * q**2 + s / length * (q**2 @ s**2)
-    q_cost = own * p**2 + s**2 / length * (p**2 @ s)
-    return np.concatenate([q * s**2 - p * p_cost, p * s**2 - q * q_cost])
-
-
 def _jacobian(z: FloatArray, s: FloatArray, length: int) -> FloatArray:
-    """The derivative of `_velocity`, exact by a step in the imaginary direction."""
+    """The derivative of the velocity, exact by a step in the imaginary direction."""
     step = 1e-30
-    columns = [_velocity(z + 1j * step * unit, s, length).imag / step for unit in np.eye(len(z))]
-    return np.stack(columns, axis=1)
+    columns = [coupled_velocity(z + 1j * step * unit, s, length).imag for unit in np.eye(len(z))]
+    return np.stack(columns, axis=1) / step
 
 
 def _diagonals(rows: FloatArray) -> FloatArray:

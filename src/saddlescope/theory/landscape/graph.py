@@ -1,0 +1,43 @@
+"""The graph of saddles: the fixed points, who is joined to whom, and the path (section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points
+
+
+@dataclass(frozen=True, eq=False)
+class SaddleGraph:
+    """The fixed points, joined where one more eigenvector is learned."""
+
+    nodes: FixedPoints
+    edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    """Pairs of subsets, each one eigenvector larger than the one before."""
+    path: tuple[tuple[int, ...], ...] | None
+    """The subsets that training visits in turn; None where the orders of T17 disagree."""
+
+
+def saddle_graph(task: object) -> SaddleGraph:
+    """The graph of saddles of separate attention: who is joined to whom, and the path (section 3).
+
+    >>> from saddlescope.task import InContextRegression
+    >>> graph = saddle_graph(InContextRegression([.4, .3, .2, .1], context_length=31))
+    >>> len(graph.nodes), len(graph.edges), graph.path
+    (16, 32, ((), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)))
+    """
+    nodes = fixed_points(task)
+    found = nodes.modes
+    known = {point.subset for point in nodes}
+    edges = []
+    for subset in known:
+        for group in found.equal_drops:
+            # A group is learned from its first member on: the next one is the one edge into it.
+            new = [mode for mode in group if mode not in subset][:1]
+            if new:
+                edges.append((subset, tuple(sorted((*subset, *new)))))
+    path = None
+    if found.orders_agree:
+        learned = [found.order[:count].tolist() for count in range(len(found.order) + 1)]
+        path = tuple(nodes.at(subset).subset for subset in learned)
+    return SaddleGraph(nodes, tuple(sorted(edges, key=lambda e: (len(e[0]), e))), path)
