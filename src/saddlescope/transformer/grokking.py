@@ -26,10 +26,10 @@ class GrokkingExperiment:
     """A decoder with MLPs, trained on a share of all pairs at once, with strong weight decay.
 
     The setting of Nanda et al. 2023 (one layer, ReLU, no LayerNorm, full batch), smaller. The
-    defaults grok in about a minute on two cores; `paper()` is theirs, `quick()` is for tests. The
+    defaults grok in about a minute on two cores; `large()` is theirs, `quick()` is for tests. The
     seeds are those of the weights; which pairs are trained on is the same for all of them.
 
-    >>> GrokkingExperiment.paper().shape().d_mlp
+    >>> GrokkingExperiment.large().shape().d_mlp
     512
     """
 
@@ -61,7 +61,7 @@ class GrokkingExperiment:
         self.shape()
 
     @staticmethod
-    def paper(**changes: Any) -> GrokkingExperiment:
+    def large(**changes: Any) -> GrokkingExperiment:
         """Nanda et al.: p = 113, 30 % of the pairs, d_model 128, d_mlp 512; three seeds, a GPU."""
         theirs = {"p": 113, "share": 0.3, "d_model": 128, "d_mlp": 512, "seeds": 3}
         return GrokkingExperiment(**{**theirs, "steps": 20_000, "record": 201, **changes})

@@ -26,18 +26,19 @@ from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import read
 from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
 
-SOURCES = ("repeated", "text", "triggers")
+CORPORA = ("repeated", "text", "triggers")
 
 
 @dataclass(frozen=True)
 class InductionExperiment:
     """Attention-only decoders of each depth in `layers`, trained alike.
 
-    `vocabulary` is that of the source: for text, byte pairs where it exceeds 256, and bytes
-    otherwise; `text` is the file or folder, None for the standard library's sources, of which
-    `text_bytes` are taken. `record` is how many steps are measured, or which.
+    `corpus` is what they are trained on, `repeated`, `text` or `triggers`, and `vocabulary` is its
+    own: for text, byte pairs where it exceeds 256, and bytes otherwise. `text_path` is the file or
+    folder of text, None for the standard library's sources, of which `text_bytes` are taken.
+    `record` is how many steps are measured, or which.
 
-    The defaults take some minutes on two cores. `paper()` is for a GPU, `quick()` for tests.
+    The defaults take some minutes on two cores. `large()` is for a GPU, `quick()` for tests.
 
     >>> InductionExperiment(layers=(2,), seeds=3).shape(2).d_head
     16
@@ -45,8 +46,8 @@ class InductionExperiment:
 
     layers: Any = (1, 2, 3, 4)
     seeds: Any = 1
-    source: Any = "repeated"
-    text: Any = None
+    corpus: Any = "repeated"
+    text_path: Any = None
     text_bytes: Any = 4_000_000
     vocabulary: Any = 64
     context: Any = 128
@@ -69,9 +70,9 @@ class InductionExperiment:
             raise InvalidInput("layers", self.layers, "must be one depth or more")
         object.__setattr__(self, "layers", depths)
         object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
-        one_of("source", self.source, SOURCES)
-        if self.text is not None:
-            object.__setattr__(self, "text", str(self.text))
+        one_of("corpus", self.corpus, CORPORA)
+        if self.text_path is not None:
+            object.__setattr__(self, "text_path", str(self.text_path))
         for field in ("text_bytes", "vocabulary", "context", "steps", "batch_size"):
             object.__setattr__(self, field, whole_number(field, getattr(self, field)))
         record = recorded_steps(self.steps, self.record)
@@ -82,17 +83,17 @@ class InductionExperiment:
             self.shape(depth)
 
     @staticmethod
-    def paper(source: Any = "repeated", **changes: Any) -> InductionExperiment:
-        """For a GPU: a wider model, every depth, three seeds; `source` as well `"text"`."""
-        wide = {"seeds": 3, "source": source, "d_model": 256, "heads": 8, "learning_rate": 1e-3}
+    def large(corpus: Any = "repeated", **changes: Any) -> InductionExperiment:
+        """For a GPU: a wider model, every depth, three seeds."""
+        wide = {"seeds": 3, "corpus": corpus, "d_model": 256, "heads": 8, "learning_rate": 1e-3}
         wide |= {"batch_size": 64, "warmup": 100, "record": 101}
-        by_source = {
+        by_corpus = {
             "repeated": {"vocabulary": 128, "steps": 3000},
             "text": {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000},
             "triggers": {"vocabulary": 128, "steps": 3000},
         }
-        one_of("source", source, SOURCES)
-        return InductionExperiment(**{**wide, **by_source[source], **changes})
+        one_of("corpus", corpus, CORPORA)
+        return InductionExperiment(**{**wide, **by_corpus[corpus], **changes})
 
     @staticmethod
     def quick(**changes: Any) -> InductionExperiment:
@@ -104,7 +105,7 @@ class InductionExperiment:
 
     def shape(self, layers: int) -> DecoderShape:
         """The decoder of one depth."""
-        is_bytes = self.source == "text" and self.vocabulary <= BYTES
+        is_bytes = self.corpus == "text" and self.vocabulary <= BYTES
         return DecoderShape(
             vocabulary=BYTES if is_bytes else self.vocabulary,
             context=self.context,
@@ -117,20 +118,20 @@ class InductionExperiment:
 
     def inputs(self) -> str:
         """A digest of the text that is read; nothing else comes from outside."""
-        if self.source != "text":
+        if self.corpus != "text":
             return ""
-        return hashlib.sha256(read(self.text, self.text_bytes)).hexdigest()[:16]
+        return hashlib.sha256(read(self.text_path, self.text_bytes)).hexdigest()[:16]
 
     def make_source(self) -> AbstractSource:
         """What the decoders are trained on."""
-        if self.source == "repeated":
+        if self.corpus == "repeated":
             eighth, half = max(self.context // 8, 1), self.context // 2
             return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
-        if self.source == "triggers":
+        if self.corpus == "triggers":
             return BigramTriggers(self.vocabulary, self.context)
         encoding = "bytes" if self.vocabulary <= BYTES else "bpe"
         return Text(
-            self.text,
+            self.text_path,
             context=self.context,
             encoding=encoding,
             vocabulary=self.vocabulary,

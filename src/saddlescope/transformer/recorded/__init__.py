@@ -22,9 +22,9 @@ from saddlescope.transformer.induction import InductionExperiment
 from saddlescope.transformer.metrics import load_metrics, save_metrics
 
 EXPERIMENTS: dict[str, Any] = {
-    "repeated": InductionExperiment.paper("repeated"),
-    "text": InductionExperiment.paper("text"),
-    "grokking": GrokkingExperiment.paper(),
+    "repeated": InductionExperiment.large("repeated"),
+    "text": InductionExperiment.large("text"),
+    "grokking": GrokkingExperiment.large(),
 }
 SEEDS = 3
 # What the figures do not show is left out, so that the files stay small.
