@@ -10,7 +10,7 @@ from typing import Any
 
 import xarray as xr
 
-from saddlescope.checks import number, whole_number
+from saddlescope.checks import number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Report
 from saddlescope.transformer.checkpoint import remove_checkpoint
@@ -18,7 +18,7 @@ from saddlescope.transformer.decoder import DecoderShape
 from saddlescope.transformer.metrics import load_metrics, save_metrics
 from saddlescope.transformer.optimiser import AdamW
 from saddlescope.transformer.sources import ModularArithmetic
-from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
+from saddlescope.transformer.training import fit, recorded_steps
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class GrokkingExperiment:
         source = ModularArithmetic(self.p, self.share, self.operation)
         object.__setattr__(self, "p", source.p)
         object.__setattr__(self, "share", source.share)
-        object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
+        object.__setattr__(self, "seeds", seed_labels(self.seeds))
         object.__setattr__(self, "steps", whole_number("steps", self.steps))
         record = recorded_steps(self.steps, self.record)
         object.__setattr__(self, "record", tuple(record.tolist()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saddlescope.checks import number, one_of, whole_number
+from saddlescope.checks import number, one_of, seed_labels, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.progress import Progress, Report
 from saddlescope.transformer.checkpoint import remove_checkpoint
@@ -24,7 +24,7 @@ from saddlescope.transformer.optimiser import AdamW
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
 from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import read
-from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
+from saddlescope.transformer.training import fit, recorded_steps
 
 CORPORA = ("repeated", "text", "triggers")
 
@@ -69,7 +69,7 @@ class InductionExperiment:
         if not depths:
             raise InvalidInput("layers", self.layers, "must be one depth or more")
         object.__setattr__(self, "layers", depths)
-        object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
+        object.__setattr__(self, "seeds", seed_labels(self.seeds))
         one_of("corpus", self.corpus, CORPORA)
         if self.text_path is not None:
             object.__setattr__(self, "text_path", str(self.text_path))

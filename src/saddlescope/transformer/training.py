@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from saddlescope.checks import AnyArray, whole_number
+from saddlescope.checks import AnyArray, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
@@ -96,7 +96,7 @@ def fit(
     """
     _check(shape, source)
     optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
-    size, chosen = whole_number("batch_size", batch_size), chosen_seeds(seeds)
+    size, chosen = whole_number("batch_size", batch_size), seed_labels(seeds)
     grid = recorded_steps(whole_number("steps", steps), record)
     problem = Problem(
         source=source,
@@ -109,16 +109,6 @@ def fit(
     training = _Training(problem, optimiser, chosen, grid)
     with StopRequest() as stop:
         return training.carry_out(stop, progress, checkpoint)
-
-
-def chosen_seeds(seeds: Any) -> tuple[int, ...]:
-    """The seeds that a number (0 to n − 1) or a sequence names."""
-    if np.ndim(seeds) == 0:
-        return tuple(range(whole_number("seeds", seeds)))
-    chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InvalidInput("seeds", seeds, "must be one seed or more, none twice")
-    return chosen
 
 
 def recorded_steps(steps: int, record: Any) -> AnyArray:
