@@ -17,7 +17,7 @@ The dataset of a `fit`, over (seed, step, …):
 """
 
 from saddlescope.transformer.checkpoint import load_decoder, save_decoder
-from saddlescope.transformer.decoder import Decoder, DecoderShape
+from saddlescope.transformer.decoder import Activation, Decoder, DecoderShape, Positions
 from saddlescope.transformer.evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,
@@ -28,14 +28,16 @@ from saddlescope.transformer.grokking import (
     generalisation_step,
     memorisation_step,
 )
-from saddlescope.transformer.induction import InductionExperiment, emergence
+from saddlescope.transformer.induction import Corpus, InductionExperiment, emergence
 from saddlescope.transformer.metrics import load_metrics, save_metrics
 from saddlescope.transformer.optimiser import AdamW
 from saddlescope.transformer.sources import (
     AbstractSource,
     BigramTriggers,
     BytePairs,
+    Encoding,
     ModularArithmetic,
+    Operation,
     RepeatedTokens,
     Text,
 )
@@ -44,17 +46,22 @@ from saddlescope.transformer.training import Fit, fit
 __all__ = [
     "AbstractEvaluation",
     "AbstractSource",
+    "Activation",
     "AdamW",
     "ArithmeticEvaluation",
     "BigramTriggers",
     "BytePairs",
+    "Corpus",
     "Decoder",
     "DecoderShape",
+    "Encoding",
     "Fit",
     "GrokkingExperiment",
     "InductionExperiment",
     "LanguageEvaluation",
     "ModularArithmetic",
+    "Operation",
+    "Positions",
     "RepeatedTokens",
     "Text",
     "emergence",

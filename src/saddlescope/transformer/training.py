@@ -8,20 +8,20 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array, Int, Shaped
 
 from saddlescope.checks import AnyArray, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
 from saddlescope.transformer import course
-from saddlescope.transformer.checkpoint import Arrays, Folder
-from saddlescope.transformer.decoder import Decoder, DecoderShape
+from saddlescope.transformer.checkpoint import Folder
+from saddlescope.transformer.decoder import Arrays, Decoder, DecoderShape
 from saddlescope.transformer.evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,
@@ -55,17 +55,17 @@ class Fit:
 
 
 def fit(
-    shape: Any,
-    source: Any,
+    shape: object,
+    source: object,
     *,
-    steps: Any,
-    batch_size: Any = 32,
-    learning_rate: Any = 3e-3,
-    weight_decay: Any = 0.0,
-    betas: Any = (0.9, 0.99),
-    warmup: Any = 50,
-    seeds: Any = 1,
-    record: Any = 101,
+    steps: object,
+    batch_size: object = 32,
+    learning_rate: object = 3e-3,
+    weight_decay: object = 0.0,
+    betas: object = (0.9, 0.99),
+    warmup: object = 50,
+    seeds: object = 1,
+    record: object = 101,
     evaluation: AbstractEvaluation | None = None,
     together: bool | None = None,
     progress: Report | None = None,
@@ -94,14 +94,14 @@ def fit(
     >>> fit(shape, source, steps=4, record=3).dataset["loss"].dims
     ('seed', 'step')
     """
-    _check(shape, source)
+    made, drawn = _checked(shape, source)
     optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
     size, chosen = whole_number("batch_size", batch_size), seed_labels(seeds)
     grid = recorded_steps(whole_number("steps", steps), record)
     problem = Problem(
-        source=source,
-        evaluation=_evaluation(source) if evaluation is None else evaluation,
-        shape=shape,
+        source=drawn,
+        evaluation=_evaluation(drawn) if evaluation is None else evaluation,
+        shape=made,
         optimiser=optimiser.traced(),
         batch_size=size,
         together=jax.default_backend() != "cpu" if together is None else bool(together),
@@ -111,22 +111,23 @@ def fit(
         return training.carry_out(stop, progress, checkpoint)
 
 
-def recorded_steps(steps: int, record: Any) -> AnyArray:
+def recorded_steps(steps: int, record: object) -> Int[np.ndarray, " record"]:
     """The steps at which to measure: a number of them, evenly spaced, or given ones.
 
     >>> recorded_steps(10, 3).tolist()
     [0, 5, 10]
     """
-    if np.ndim(record) == 0:
+    times = np.asarray(record)
+    if times.ndim == 0:
         points = whole_number("record", record, at_least=2)
         return np.unique(np.linspace(0, steps, points).round().astype(np.int64))
-    given = np.unique([whole_number("record", at, at_least=0) for at in np.ravel(record).tolist()])
+    given = np.unique([whole_number("record", at, at_least=0) for at in times.ravel().tolist()])
     if not len(given) or given[-1] != steps:
         raise InvalidInput("record", record, f"must end with the last step, {steps}")
     return given.astype(np.int64)
 
 
-def _check(shape: object, source: object) -> None:
+def _checked(shape: object, source: object) -> tuple[DecoderShape, AbstractSource]:
     if not isinstance(shape, DecoderShape):
         raise InvalidInput("shape", shape, "must be a DecoderShape")
     if not isinstance(source, AbstractSource):
@@ -135,6 +136,7 @@ def _check(shape: object, source: object) -> None:
         least, have = getattr(source, name), getattr(shape, name)
         if have < least:
             raise InvalidInput(name, have, f"must be at least the source's {least}")
+    return shape, source
 
 
 def _evaluation(source: AbstractSource) -> AbstractEvaluation:
@@ -165,9 +167,9 @@ class _Training:
     problem: Problem
     optimiser: AdamW
     seeds: tuple[int, ...]
-    grid: AnyArray
+    grid: Int[np.ndarray, " record"]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """What names the training, as plain values."""
         return {
             **dataclasses.asdict(self.problem.shape),
@@ -290,9 +292,11 @@ class _Training:
         return dataset
 
 
-def _leaves(state: State, recorded: _Recorded) -> dict[str, Any]:
-    state_leaves = {f"state.{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))}
-    return state_leaves | {f"answer.{name}": array for name, array in recorded.stacked().items()}
+def _leaves(state: State, recorded: _Recorded) -> dict[str, Shaped[Array, "..."] | AnyArray]:
+    found: dict[str, Shaped[Array, "..."] | AnyArray] = {
+        f"state.{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))
+    }
+    return found | {f"answer.{name}": array for name, array in recorded.stacked().items()}
 
 
 def _next_budget(budget: int, taken: int, seconds: float) -> int:

@@ -16,8 +16,7 @@ from saddlescope.figures.mainali.induction_sheet import (
     pace_claims,
     rank_claims,
 )
-from saddlescope.transformer import InductionExperiment
-from saddlescope.transformer.induction import CORPORA
+from saddlescope.transformer import Corpus, InductionExperiment
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,6 @@ class Induction(AbstractInductionFigure):
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
         large: dict[tuple[str, ...], AbstractFigure] = {
             ("--preset", "large", "--corpus", corpus): cls.of(InductionExperiment.large(corpus))
-            for corpus in CORPORA
+            for corpus in Corpus
         }
         return {(): cls(), ("--preset", "quick"): cls.quick(), **large}

@@ -11,14 +11,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.checks import one_of
+from saddlescope.checks import word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.transformer import InductionExperiment, emergence
-from saddlescope.transformer.induction import CORPORA
+from saddlescope.transformer import Corpus, InductionExperiment, emergence
 
 MEASURES = (
     "in_context_score",
@@ -99,7 +98,7 @@ class AbstractInductionFigure(AbstractFigure):
         """What is trained and measured."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         text_path = values.pop("text_path") or None
-        one_of("corpus", self.corpus, CORPORA)
+        word_of("corpus", self.corpus, Corpus)
         if text_path is not None and self.corpus != "text":
             raise InvalidInput("text-path", text_path, "is for --corpus text")
         return InductionExperiment(text_path=text_path, **values)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
@@ -21,7 +20,7 @@ from saddlescope.transformer.grokking import GrokkingExperiment
 from saddlescope.transformer.induction import InductionExperiment
 from saddlescope.transformer.metrics import load_metrics, save_metrics
 
-EXPERIMENTS: dict[str, Any] = {
+EXPERIMENTS: dict[str, InductionExperiment | GrokkingExperiment] = {
     "repeated": InductionExperiment.large("repeated"),
     "text": InductionExperiment.large("text"),
     "grokking": GrokkingExperiment.large(),
