@@ -12,9 +12,9 @@ from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     GrokkingExperiment,
     InductionExperiment,
+    _induction,
     emergence,
     generalisation_step,
-    induction,
     memorisation_step,
 )
 
@@ -69,7 +69,7 @@ def test_finished_depths_are_not_trained_again(
 ) -> None:
     tiny = InductionExperiment.quick(steps=4, record=2, vocabulary=8, context=16, d_model=8)
     trained: list[int] = []
-    fit = induction.fit
+    fit = _induction.fit
 
     def fit_once(shape: Any, *arguments: Any, **options: Any) -> Any:
         trained.append(shape.layers)
@@ -77,7 +77,7 @@ def test_finished_depths_are_not_trained_again(
             raise RuntimeError("broken off")
         return fit(shape, *arguments, **options)
 
-    monkeypatch.setattr(induction, "fit", fit_once)
+    monkeypatch.setattr(_induction, "fit", fit_once)
     with pytest.raises(RuntimeError, match="broken off"):
         tiny.run(tmp_path)
     dataset = tiny.run(tmp_path)

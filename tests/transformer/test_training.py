@@ -19,14 +19,14 @@ from saddlescope.transformer import (
     Fit,
     ModularArithmetic,
     RepeatedTokens,
+    _training,
     fit,
     load_decoder,
     load_metrics,
     save_decoder,
     save_metrics,
-    training,
 )
-from saddlescope.transformer.checkpoint import read_arrays, remove_checkpoint, write_arrays
+from saddlescope.transformer._checkpoint import read_arrays, remove_checkpoint, write_arrays
 
 SOURCE = RepeatedTokens(8, context=16, shortest=2, longest=8)
 SHAPE = DecoderShape(8, 16, layers=2, heads=2, d_model=8)
@@ -46,9 +46,9 @@ def usual() -> Fit:
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of three steps, and a checkpoint at each border."""
-    monkeypatch.setattr(training, "_FIRST_SEGMENT", 3)
-    monkeypatch.setattr(training, "_next_budget", lambda budget, taken, seconds: 3)
-    monkeypatch.setattr(training, "_CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(_training, "_FIRST_SEGMENT", 3)
+    monkeypatch.setattr(_training, "_next_budget", lambda budget, taken, seconds: 3)
+    monkeypatch.setattr(_training, "_CHECKPOINT_SECONDS", -1.0)
 
 
 def test_the_dataset_is_labelled(usual: Fit) -> None:
@@ -84,7 +84,7 @@ def test_distances_end_at_zero_and_ranks_are_within_bounds(usual: Fit) -> None:
 
 
 def test_the_metrics_are_those_of_the_final_weights(usual: Fit) -> None:
-    sequences = SOURCE.held_out(jax.random.key(training._HELD_OUT_KEY), training._HELD_OUT)
+    sequences = SOURCE.held_out(jax.random.key(_training._HELD_OUT_KEY), _training._HELD_OUT)
     for place in range(2):
         decoder = usual.decoder(place)
         losses = np.asarray(eqx.filter_jit(type(decoder).token_losses)(decoder, sequences))

@@ -16,9 +16,9 @@ import xarray as xr
 
 from saddlescope.checks import one_of, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.grokking import GrokkingExperiment
-from saddlescope.transformer.induction import InductionExperiment
-from saddlescope.transformer.metrics import load_metrics, save_metrics
+from saddlescope.transformer._grokking import GrokkingExperiment
+from saddlescope.transformer._induction import InductionExperiment
+from saddlescope.transformer._metrics import load_metrics, save_metrics
 
 EXPERIMENTS: dict[str, InductionExperiment | GrokkingExperiment] = {
     "repeated": InductionExperiment.large("repeated"),

@@ -16,7 +16,7 @@ from saddlescope.measure import (
     marginalised_effective_rank,
     subspace_distance,
 )
-from saddlescope.transformer.decoder import Arrays, DecoderShape, Positions
+from saddlescope.transformer._decoder import Arrays, DecoderShape, Positions
 
 FACTORS = ("W_Q", "W_K", "W_V", "W_O")
 _HEADS = ("layer", "head")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
-from saddlescope.transformer.decoder import Arrays, Decoder, DecoderShape
+from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
 
 STATE = "state.safetensors"
 _RECORD = "record_{:06d}.safetensors"

@@ -12,12 +12,12 @@ import xarray as xr
 from saddlescope.checks import number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Report
-from saddlescope.transformer.checkpoint import remove_checkpoint
-from saddlescope.transformer.decoder import DecoderShape
-from saddlescope.transformer.metrics import load_metrics, save_metrics
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._checkpoint import remove_checkpoint
+from saddlescope.transformer._decoder import DecoderShape
+from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import ModularArithmetic, Operation
-from saddlescope.transformer.training import fit, recorded_steps
 
 
 @dataclass(frozen=True, init=False)

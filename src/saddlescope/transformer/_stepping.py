@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from saddlescope.transformer.decoder import Decoder, DecoderShape, Weights
-from saddlescope.transformer.evaluation import AbstractEvaluation, Computed
-from saddlescope.transformer.optimiser import AdamW, Moments
+from saddlescope.transformer._decoder import Decoder, DecoderShape, Weights
+from saddlescope.transformer._evaluation import AbstractEvaluation, Computed
+from saddlescope.transformer._optimiser import AdamW, Moments
 from saddlescope.transformer.sources.base import AbstractSource
 
 # What is drawn from a seed: its initial weights, and its batches.

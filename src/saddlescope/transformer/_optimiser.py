@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.decoder import Weights
+from saddlescope.transformer._decoder import Weights
 
 Scalar = float | Float[Array, ""]
 """A number, or the array that stands for it in compiled code."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
 from saddlescope.measure import in_context_score, prefix_matching
-from saddlescope.transformer.decoder import Arrays, Decoder, cross_entropy
+from saddlescope.transformer._decoder import Arrays, Decoder, cross_entropy
 from saddlescope.transformer.sources.base import AbstractSource
 from saddlescope.transformer.sources.modular import ModularArithmetic
 from saddlescope.transformer.sources.repeated import RepeatedTokens

@@ -17,14 +17,14 @@ import xarray as xr
 from saddlescope.checks import number, seed_labels, whole_number, word_of
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.progress import Progress, Report
-from saddlescope.transformer.checkpoint import remove_checkpoint
-from saddlescope.transformer.decoder import DecoderShape, Positions
-from saddlescope.transformer.metrics import load_metrics, save_metrics
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._checkpoint import remove_checkpoint
+from saddlescope.transformer._decoder import DecoderShape, Positions
+from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
 from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import Encoding, read
-from saddlescope.transformer.training import fit, recorded_steps
 
 
 class Corpus(StrEnum):

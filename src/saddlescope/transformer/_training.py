@@ -19,17 +19,17 @@ from saddlescope.checks import AnyArray, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
-from saddlescope.transformer import course
-from saddlescope.transformer.checkpoint import Folder
-from saddlescope.transformer.decoder import Arrays, Decoder, DecoderShape
-from saddlescope.transformer.evaluation import (
+from saddlescope.transformer._checkpoint import Folder
+from saddlescope.transformer._course import AXES, kept_names, measure_course
+from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
+from saddlescope.transformer._evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,
     LanguageEvaluation,
 )
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._stepping import Problem, State, advance, batch_keys, begin, evaluate
 from saddlescope.transformer.sources import AbstractSource, ModularArithmetic
-from saddlescope.transformer.stepping import Problem, State, advance, batch_keys, begin, evaluate
 
 # A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
 _SEGMENT_SECONDS = 0.5
@@ -196,7 +196,7 @@ class _Training:
         if saved is not None:
             state, recorded = self._restore(state, *saved)
         state = self._advance(state, recorded, stop, report, folder)
-        measured = course.measure_course(self.problem.shape, recorded.weights)
+        measured = measure_course(self.problem.shape, recorded.weights)
         weights = {name: np.asarray(array) for name, array in state.weights.items()}
         return Fit(self._dataset(recorded, measured), self.problem.shape, weights)
 
@@ -241,7 +241,7 @@ class _Training:
         ]
         by_name = {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
         recorded.answers.append({**by_name, "norm": norms})
-        names = course.kept_names(self.problem.shape)
+        names = kept_names(self.problem.shape)
         recorded.weights.append({name: np.asarray(state.weights[name]) for name in names})
 
     def _restore(
@@ -268,7 +268,7 @@ class _Training:
     def _dataset(self, recorded: _Recorded, measured: Arrays) -> xr.Dataset:
         """Labelled, in double precision."""
         shape = self.problem.shape
-        axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **course.AXES}
+        axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **AXES}
         answers = {name: np.swapaxes(array, 0, 1) for name, array in recorded.stacked().items()}
         variables = {
             name: (("seed", "step", *axes[name]), np.asarray(array, dtype=np.float64))
