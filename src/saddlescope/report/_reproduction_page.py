@@ -14,9 +14,9 @@ from urllib.parse import quote
 from saddlescope.drawing import to_svg
 from saddlescope.figures.kit.claim import HOLDS, Claim
 from saddlescope.figures.kit.reproduction import Result
-from saddlescope.report.colours import lighten_on_dark
-from saddlescope.report.interactive import Panel, panels
-from saddlescope.report.page import Cell, Section, paragraphs, table, write_page
+from saddlescope.report._colours import lighten_on_dark
+from saddlescope.report._interactive import Panel, panels
+from saddlescope.report._page import Cell, Section, paragraphs, table, write_page
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (

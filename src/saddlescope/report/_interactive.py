@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from saddlescope.report.artists import look_of, read_layers
-from saddlescope.report.layers import (
+from saddlescope.report._artists import look_of, read_layers
+from saddlescope.report._layers import (
     AbstractLayer,
     Boxes,
     Curve,
@@ -25,7 +25,7 @@ from saddlescope.report.layers import (
     number,
     plain,
 )
-from saddlescope.report.plain_text import plain_text
+from saddlescope.report._plain_text import plain_text
 
 _SCALES = {"linear": "linear", "log": "log", "symlog": "asinh", "asinh": "asinh"}
 

@@ -28,8 +28,8 @@ from matplotlib.typing import ColorType
 from numpy.typing import ArrayLike
 
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.report.colours import on_dark, page_colour
-from saddlescope.report.layers import (
+from saddlescope.report._colours import on_dark, page_colour
+from saddlescope.report._layers import (
     AbstractLayer,
     Area,
     Boxes,
@@ -41,8 +41,8 @@ from saddlescope.report.layers import (
     Rule,
     number,
 )
-from saddlescope.report.plain_text import plain_text
-from saddlescope.report.thinning import thin_curve, thin_points
+from saddlescope.report._plain_text import plain_text
+from saddlescope.report._thinning import thin_curve, thin_points
 
 POINTS_OF_A_CURVE = 400
 POINTS_OF_A_CLOUD = 1000
