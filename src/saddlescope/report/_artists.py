@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cbook import STEP_LOOKUP_MAP
@@ -27,7 +28,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.typing import ColorType
 from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.checks import FloatArray
 from saddlescope.report._colours import on_dark, page_colour
 from saddlescope.report._layers import (
     AbstractLayer,
@@ -239,7 +240,7 @@ def _kept(
     return _rounded(np.where(gap, np.nan, x[chosen])), _rounded(np.where(gap, np.nan, y[chosen]))
 
 
-def _within(across: FloatArray, joined: bool) -> AnyArray:
+def _within(across: FloatArray, joined: bool) -> Bool[np.ndarray, " point"]:
     """Which points can be seen, or are the ends of a piece of line that can."""
     if not joined:
         return np.asarray((across >= -0.02) & (across <= 1.02))

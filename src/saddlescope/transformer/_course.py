@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float
 
-from saddlescope.checks import AnyArray
 from saddlescope.measure import (
     Circuits,
     FactoredMatrix,
@@ -54,7 +54,12 @@ def measure_course(shape: DecoderShape, records: Sequence[Arrays]) -> Arrays:
     return {name: np.stack([step[name] for step in steps], axis=1) for name in AXES}
 
 
-def _measure(shape: DecoderShape, record: Arrays, final: Circuits, embedding: AnyArray) -> Arrays:
+def _measure(
+    shape: DecoderShape,
+    record: Arrays,
+    final: Circuits,
+    embedding: Float[np.ndarray, "seed K D"],
+) -> Arrays:
     finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
     weights = _sound(record)
     now = _circuits(shape, weights)
@@ -72,7 +77,9 @@ def _measure(shape: DecoderShape, record: Arrays, final: Circuits, embedding: An
     return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
 
 
-def _distance(current: FactoredMatrix, final: FactoredMatrix) -> AnyArray:
+def _distance(
+    current: FactoredMatrix, final: FactoredMatrix
+) -> Float[np.ndarray, "seed layer head"]:
     found = subspace_distance(current, final)
     return np.where(found.degenerate, np.nan, found.value)
 
@@ -83,7 +90,9 @@ def _circuits(shape: DecoderShape, weights: Arrays) -> Circuits:
     )
 
 
-def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
+def _leading(
+    shape: DecoderShape, embedding: Float[np.ndarray, "seed V D"]
+) -> Float[np.ndarray, "seed K D"]:
     """The d_head leading directions of the embedding, as long as their singular values.
 
     As many as a head reads; the whole embedding spans nearly everything, and its distance to
@@ -96,7 +105,7 @@ def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
     return np.swapaxes(directions[..., -kept:] * sizes[..., None, :], -1, -2)
 
 
-def _copying(shape: DecoderShape, weights: Arrays) -> AnyArray:
+def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed layer head"]:
     """The copying score of every head of every seed; unembeddings may leave out some tokens."""
     scores = []
     for seed in range(len(weights["W_Q"])):

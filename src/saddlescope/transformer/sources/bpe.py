@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray, whole_number
+from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 
 BYTES = 256
@@ -72,7 +72,9 @@ class BytePairs:
         return b"".join(spelled[token] for token in np.asarray(tokens, dtype=np.int64).tolist())
 
 
-def _merge(tokens: AnyArray, pair: tuple[int, int], new: int) -> AnyArray:
+def _merge(
+    tokens: Integer[np.ndarray, " T"], pair: tuple[int, int], new: int
+) -> Integer[np.ndarray, " merged"]:
     """Put `new` for every occurrence of a pair, from the left."""
     first, second = pair
     starts = np.flatnonzero((tokens[:-1] == first) & (tokens[1:] == second))
