@@ -1,11 +1,12 @@
 """The checks that constructors share."""
 
+from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from saddlescope.checks import number, one_of, real_array, whole_number
+from saddlescope.checks import number, one_of, real_array, seed_labels, whole_number, word_of
 from saddlescope.errors import InvalidInput
 
 
@@ -47,6 +48,64 @@ def test_words() -> None:
     for value in ("c", "", 3, None):
         with pytest.raises(InvalidInput, match="must be 'a' or 'b'"):
             one_of("field", value, ("a", "b"))
+
+
+class Kind(StrEnum):
+    small = "small"
+    large = "large"
+
+
+def test_words_of_an_enumeration() -> None:
+    assert word_of("field", "large", Kind) is Kind.large
+    assert word_of("field", Kind.small, Kind) is Kind.small
+    for value in ("huge", "", 3, None):
+        with pytest.raises(InvalidInput, match="must be 'small' or 'large'"):
+            word_of("field", value, Kind)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "labels"),
+    [
+        (3, (0, 1, 2)),
+        (2.0, (0, 1)),
+        (np.int32(1), (0,)),
+        ([3, 7], (3, 7)),
+        ((7, 3), (7, 3)),
+        (range(2, 4), (2, 3)),
+        (np.array([0, 5]), (0, 5)),
+        ([4.0], (4,)),
+    ],
+)
+def test_seeds_are_counted_or_named(seeds: object, labels: tuple[int, ...]) -> None:
+    found = seed_labels(seeds)
+    assert found == labels
+    assert all(type(seed) is int for seed in found)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        (0, "must be a whole number, at least 1"),
+        (-1, "must be a whole number, at least 1"),
+        (1.5, "must be a whole number, at least 1"),
+        (True, "must be a whole number, at least 1"),
+        ("3", "must be a whole number, at least 1"),
+        (None, "must be a whole number, at least 1"),
+        (10_000_001, "must be at most 10000000"),
+        (np.zeros(10_000_001, np.int8), "must be at most 10000000"),
+        ([], "must hold at least one seed, each once"),
+        ([3, 7, 3], "must hold at least one seed, each once"),
+        ([3, -1], "must be a whole number, at least 0"),
+        ([3, 0.5], "must be a whole number, at least 0"),
+        (["a", "b"], "must be a whole number, at least 0"),
+        ([[0, 1], [2, 3]], "must be a number or a sequence of seeds"),
+        ([[0], [1, 2]], "must be a number or a sequence of seeds"),
+    ],
+)
+def test_what_names_no_seeds(seeds: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        seed_labels(seeds)
+    assert refused.value.field == "seeds"
 
 
 def test_arrays_are_float64_copies_that_cannot_be_written() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from saddlescope.errors import InvalidInput
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
+
+Word = TypeVar("Word", bound=StrEnum)
 
 _MOST_SEEDS = 10_000_000
 
@@ -46,23 +49,6 @@ def number(
     return result
 
 
-def seed_labels(seeds: object) -> tuple[int, ...]:
-    """The seeds that a number (0 to n − 1) or a sequence names, each once.
-
-    >>> seed_labels(3), seed_labels([3, 7])
-    ((0, 1, 2), (3, 7))
-    """
-    if isinstance(seeds, str) or np.ndim(seeds) == 0:  # type: ignore[arg-type]
-        count = whole_number("seeds", seeds)
-        if count > _MOST_SEEDS:
-            raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
-        return tuple(range(count))
-    labels = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())  # type: ignore
-    if not labels or len(set(labels)) != len(labels):
-        raise InvalidInput("seeds", seeds, "must hold at least one seed, each once")
-    return labels
-
-
 def list_seeds(labels: tuple[int, ...]) -> str:
     """Seeds in a few words.
 
@@ -85,6 +71,34 @@ def one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise InvalidInput(field, value, "must be " + " or ".join(repr(word) for word in allowed))
     return value
+
+
+def word_of(field: str, value: object, words: type[Word]) -> Word:
+    """The member of an enumeration that a word names."""
+    return words(one_of(field, value, tuple(word.value for word in words)))
+
+
+def seed_labels(seeds: object) -> tuple[int, ...]:
+    """The labels of the seeds that a number n (0 to n − 1) or a sequence names.
+
+    >>> seed_labels(3), seed_labels([3, 7])
+    ((0, 1, 2), (3, 7))
+    """
+    try:
+        given = np.asarray(seeds)
+    except ValueError:
+        raise InvalidInput("seeds", seeds, "must be a number or a sequence of seeds") from None
+    if given.ndim > 1:
+        raise InvalidInput("seeds", seeds, "must be a number or a sequence of seeds")
+    count = len(given) if given.ndim else whole_number("seeds", seeds)
+    if count > _MOST_SEEDS:
+        raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
+    if not given.ndim:
+        return tuple(range(count))
+    chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in given.tolist())
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InvalidInput("seeds", seeds, "must hold at least one seed, each once")
+    return chosen
 
 
 def real_array(

@@ -21,7 +21,7 @@ from saddlescope.figures.kit.claim import at_least, equal, relatively_within, wi
 from saddlescope.figures.kit.panels import legend, levels, sheet
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report import write_reproduction_page
-from saddlescope.report.colours import luminance
+from saddlescope.report._colours import luminance
 
 # WCAG 2.1, success criterion 1.4.3: text at its usual size.
 READABLE = 4.5

@@ -19,11 +19,11 @@ TINY = InductionExperiment.quick(
 # Trains with short segments and a checkpoint at each border, and kills itself at a chosen place.
 DRIVER = """
 import os, signal, sys
-from saddlescope.transformer import InductionExperiment, checkpoint, training
+from saddlescope.transformer import InductionExperiment, _checkpoint, _training
 
-training._FIRST_SEGMENT = 2
-training._next_budget = lambda budget, taken, seconds: 2
-training._CHECKPOINT_SECONDS = -1.0
+_training._FIRST_SEGMENT = 2
+_training._next_budget = lambda budget, taken, seconds: 2
+_training._CHECKPOINT_SECONDS = -1.0
 place, folder = sys.argv[1:]
 calls = 0
 
@@ -37,11 +37,11 @@ def kill_at(last, function):
     return wrapped
 
 if place == 'between segments':
-    training.advance = kill_at(5, training.advance)
+    _training.advance = kill_at(5, _training.advance)
 elif place == 'while a checkpoint is written':
-    checkpoint.os.fsync = kill_at(9, checkpoint.os.fsync)
+    _checkpoint.os.fsync = kill_at(9, _checkpoint.os.fsync)
 elif place == 'between a record and the state':
-    checkpoint.write_arrays = kill_at(8, checkpoint.write_arrays)
+    _checkpoint.write_arrays = kill_at(8, _checkpoint.write_arrays)
 InductionExperiment.quick(
     layers=(2,), steps=12, record=4, vocabulary=8, context=16, d_model=8, batch_size=4
 ).run(folder)

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from saddlescope.drawing import COLOURS, STYLE, THEORY_COLOUR
 from saddlescope.report import Panel, panels
-from saddlescope.report.artists import POINTS_OF_A_CLOUD, POINTS_OF_A_CURVE
-from saddlescope.report.colours import DARK_PAPER, lighten_on_dark, luminance, on_dark, page_colour
-from saddlescope.report.plain_text import plain_text
-from saddlescope.report.thinning import thin_curve, thin_points
+from saddlescope.report._artists import POINTS_OF_A_CLOUD, POINTS_OF_A_CURVE
+from saddlescope.report._colours import DARK_PAPER, lighten_on_dark, luminance, on_dark, page_colour
+from saddlescope.report._plain_text import plain_text
+from saddlescope.report._thinning import thin_curve, thin_points
 
 
 def axes_of(**options: Any) -> Any:

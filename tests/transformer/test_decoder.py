@@ -12,7 +12,7 @@ import pytest
 from saddlescope.errors import InvalidInput
 from saddlescope.measure import circuits, copying_scores, prefix_matching
 from saddlescope.transformer import Decoder, DecoderShape, RepeatedTokens
-from saddlescope.transformer.decoder import rotate
+from saddlescope.transformer._decoder import rotate
 
 KINDS = {
     "attention only": {},

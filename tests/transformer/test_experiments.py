@@ -12,9 +12,9 @@ from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     GrokkingExperiment,
     InductionExperiment,
+    _induction,
     emergence,
     generalisation_step,
-    induction,
     memorisation_step,
 )
 
@@ -69,7 +69,7 @@ def test_finished_depths_are_not_trained_again(
 ) -> None:
     tiny = InductionExperiment.quick(steps=4, record=2, vocabulary=8, context=16, d_model=8)
     trained: list[int] = []
-    fit = induction.fit
+    fit = _induction.fit
 
     def fit_once(shape: Any, *arguments: Any, **options: Any) -> Any:
         trained.append(shape.layers)
@@ -77,7 +77,7 @@ def test_finished_depths_are_not_trained_again(
             raise RuntimeError("broken off")
         return fit(shape, *arguments, **options)
 
-    monkeypatch.setattr(induction, "fit", fit_once)
+    monkeypatch.setattr(_induction, "fit", fit_once)
     with pytest.raises(RuntimeError, match="broken off"):
         tiny.run(tmp_path)
     dataset = tiny.run(tmp_path)
@@ -86,12 +86,12 @@ def test_finished_depths_are_not_trained_again(
     xr.testing.assert_allclose(dataset, whole, rtol=1e-6)
 
 
-@pytest.mark.parametrize("source", ["text", "triggers"])
-def test_other_sources_train_too(source: str, tmp_path: Path) -> None:
-    vocabulary = {"text": 270, "triggers": 8}[source]
+@pytest.mark.parametrize("corpus", ["text", "triggers"])
+def test_other_corpora_train_too(corpus: str, tmp_path: Path) -> None:
+    vocabulary = {"text": 270, "triggers": 8}[corpus]
     tiny = InductionExperiment.quick(
-        source=source,
-        text=__file__,
+        corpus=corpus,
+        text_path=__file__,
         vocabulary=vocabulary,
         layers=(1,),
         steps=4,
@@ -163,8 +163,8 @@ def test_embedding_power_is_labelled_by_frequency(grokked: Any) -> None:
     [
         (lambda: InductionExperiment(layers=()), "layers"),
         (lambda: InductionExperiment(layers=(0,)), "layers"),
-        (lambda: InductionExperiment(source="web"), "source"),
-        (lambda: InductionExperiment.paper("web"), "source"),
+        (lambda: InductionExperiment(corpus="web"), "corpus"),
+        (lambda: InductionExperiment.large("web"), "corpus"),
         (lambda: InductionExperiment(heads=5), "d_model"),
         (lambda: InductionExperiment(learning_rate=-1), "learning_rate"),
         (lambda: InductionExperiment(record=1), "record"),
@@ -183,7 +183,7 @@ def test_what_cannot_be_is_refused(make: Any, field: str) -> None:
 
 
 def test_presets_are_valid() -> None:
-    for source in ("repeated", "text", "triggers"):
-        assert InductionExperiment.paper(source).seeds == (0, 1, 2)
-    theirs = GrokkingExperiment.paper()
+    for corpus in ("repeated", "text", "triggers"):
+        assert InductionExperiment.large(corpus).seeds == (0, 1, 2)
+    theirs = GrokkingExperiment.large()
     assert (theirs.p, theirs.share, theirs.d_model, theirs.d_mlp) == (113, 0.3, 128, 512)

@@ -15,10 +15,11 @@ from saddlescope.transformer import (
     BigramTriggers,
     BytePairs,
     ModularArithmetic,
+    Operation,
     RepeatedTokens,
     Text,
 )
-from saddlescope.transformer.sources.modular import OPERATIONS, table
+from saddlescope.transformer.sources.modular import table
 
 KEY = jax.random.key(0)
 
@@ -88,8 +89,8 @@ COMPUTE = {
 
 
 @pytest.mark.parametrize("p", [3, 7, 13])
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_tables_of_modular_arithmetic_are_true_and_complete(operation: str, p: int) -> None:
+@pytest.mark.parametrize("operation", Operation)
+def test_tables_of_modular_arithmetic_are_true_and_complete(operation: Operation, p: int) -> None:
     rows = table(p, operation).tolist()
     assert all(row[2] == p and row[3] == COMPUTE[operation](row[0], row[1], p) for row in rows)
     low = 1 if operation == "divide" else 0

@@ -19,14 +19,9 @@ from saddlescope.transformer import (
     Fit,
     ModularArithmetic,
     RepeatedTokens,
+    _training,
     fit,
-    load_decoder,
-    load_metrics,
-    save_decoder,
-    save_metrics,
-    training,
 )
-from saddlescope.transformer.checkpoint import read_arrays, remove_checkpoint, write_arrays
 
 SOURCE = RepeatedTokens(8, context=16, shortest=2, longest=8)
 SHAPE = DecoderShape(8, 16, layers=2, heads=2, d_model=8)
@@ -46,9 +41,9 @@ def usual() -> Fit:
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of three steps, and a checkpoint at each border."""
-    monkeypatch.setattr(training, "_FIRST_SEGMENT", 3)
-    monkeypatch.setattr(training, "_next_budget", lambda budget, taken, seconds: 3)
-    monkeypatch.setattr(training, "_CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(_training, "_FIRST_SEGMENT", 3)
+    monkeypatch.setattr(_training, "_next_budget", lambda budget, taken, seconds: 3)
+    monkeypatch.setattr(_training, "_CHECKPOINT_SECONDS", -1.0)
 
 
 def test_the_dataset_is_labelled(usual: Fit) -> None:
@@ -84,7 +79,7 @@ def test_distances_end_at_zero_and_ranks_are_within_bounds(usual: Fit) -> None:
 
 
 def test_the_metrics_are_those_of_the_final_weights(usual: Fit) -> None:
-    sequences = SOURCE.held_out(jax.random.key(training._HELD_OUT_KEY), training._HELD_OUT)
+    sequences = SOURCE.held_out(jax.random.key(_training._HELD_OUT_KEY), _training._HELD_OUT)
     for place in range(2):
         decoder = usual.decoder(place)
         losses = np.asarray(eqx.filter_jit(type(decoder).token_losses)(decoder, sequences))
@@ -210,62 +205,6 @@ def test_ctrl_c_keeps_what_was_evaluated(tmp_path: Path, usual: Fit) -> None:
     assert dataset["step"].to_numpy().tolist() == [0, 4, 8]
     np.testing.assert_array_equal(dataset["loss"], usual.dataset["loss"][:, :3])
     xr.testing.assert_identical(train(checkpoint=tmp_path).dataset, usual.dataset)
-
-
-@pytest.mark.usefixtures("short_segments")
-def test_removing_a_checkpoint_leaves_other_files(tmp_path: Path) -> None:
-    broken_off(tmp_path / "run", 0.6)
-    (tmp_path / "run" / "notes.txt").write_text("mine")
-    remove_checkpoint(tmp_path / "run")
-    assert [file.name for file in (tmp_path / "run").iterdir()] == ["notes.txt"]
-    remove_checkpoint(tmp_path / "none")
-
-
-def test_a_saved_decoder_gives_identical_logits(tmp_path: Path, usual: Fit) -> None:
-    decoder = usual.decoder(1)
-    save_decoder(tmp_path / "decoder.safetensors", decoder)
-    loaded = load_decoder(tmp_path / "decoder.safetensors")
-    assert loaded.shape == decoder.shape
-    logits = eqx.filter_jit(type(decoder).logits)
-    sequences = SOURCE.batch(jax.random.key(0), 4)[:, :-1]
-    np.testing.assert_array_equal(logits(loaded, sequences), logits(decoder, sequences))
-
-
-def test_what_is_no_decoder_is_refused(tmp_path: Path) -> None:
-    write_arrays(tmp_path / "other.safetensors", {"a": np.arange(3)}, {})
-    with pytest.raises(CannotRead, match="holds no decoder"):
-        load_decoder(tmp_path / "other.safetensors")
-    with pytest.raises(CannotRead, match="No such file"):
-        load_decoder(tmp_path / "none.safetensors")
-
-
-def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    arrays = {
-        "turned": np.arange(6.0).reshape(2, 3).T,
-        "scalar": np.asarray(3, np.int32),
-        "truth": np.array([True, False]),
-    }
-    write_arrays(tmp_path / "a.safetensors", arrays, {"said": "so"})
-    found, about = read_arrays(tmp_path / "a.safetensors")
-    assert about == {"said": "so"}
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
-        assert found[name].shape == array.shape
-
-
-def test_metrics_come_back_in_single_precision(tmp_path: Path, usual: Fit) -> None:
-    save_metrics(usual.dataset, tmp_path / "metrics.nc")
-    found = load_metrics(tmp_path / "metrics.nc")
-    xr.testing.assert_allclose(found, usual.dataset, rtol=1e-6)
-    assert found.attrs == usual.dataset.attrs
-    assert found["loss"].dtype == np.float64
-    assert found["diverged"].dtype == bool
-    with pytest.raises(CannotRead, match="another experiment"):
-        load_metrics(tmp_path / "metrics.nc", "another")
-    (tmp_path / "metrics.nc").write_bytes(b"damaged")
-    with pytest.raises(CannotRead, match="damaged"):
-        load_metrics(tmp_path / "metrics.nc")
 
 
 def test_a_seed_that_diverges_is_marked() -> None:

@@ -20,7 +20,7 @@ INDUCTION = """Train attention-only decoders of several depths and watch in-cont
 Examples:
   saddlescope transformer induction                       minutes on two cores
   saddlescope transformer induction --seeds 3 --layers 1,2
-  saddlescope transformer induction --preset paper        for a GPU
+  saddlescope transformer induction --preset large        for a GPU
   saddlescope transformer induction --corpus text         Python's own sources
 
 Shows loss, in-context score, prefix matching, ranks and subspace distances on one time axis, and
@@ -34,7 +34,7 @@ GROKKING = """Train a decoder on modular arithmetic until it groks, and watch ho
 \b
 Examples:
   saddlescope transformer grokking                  p = 53: about a minute
-  saddlescope transformer grokking --preset paper   p = 113: for a GPU
+  saddlescope transformer grokking --preset large   p = 113: for a GPU
   saddlescope transformer grokking --operation multiply --seeds 3
 
 Shows losses, accuracies, frequencies, ranks and subspace distances on one time axis, and judges the
@@ -48,7 +48,7 @@ class Preset(StrEnum):
     """Sizes of an experiment."""
 
     default = "default"
-    paper = "paper"
+    large = "large"
     quick = "quick"
 
 
@@ -69,8 +69,8 @@ def induction(
     from saddlescope.transformer import InductionExperiment
 
     texts = _texts(words)
-    if preset is Preset.paper:
-        figure = Induction.of(InductionExperiment.paper(texts.get("corpus", "repeated")))
+    if preset is Preset.large:
+        figure = Induction.of(InductionExperiment.large(texts.get("corpus", "repeated")))
     else:
         figure = Induction.quick() if preset is Preset.quick else Induction()
     _carry_out(figure, texts, out, as_json)
@@ -85,8 +85,8 @@ def grokking(
     from saddlescope.figures.mainali.grokking import Grokking
     from saddlescope.transformer import GrokkingExperiment
 
-    if preset is Preset.paper:
-        figure = Grokking.of(GrokkingExperiment.paper())
+    if preset is Preset.large:
+        figure = Grokking.of(GrokkingExperiment.large())
     else:
         figure = Grokking.quick() if preset is Preset.quick else Grokking()
     _carry_out(figure, _texts(words), out, as_json)

@@ -1,9 +1,9 @@
 """The static page: the only page builder."""
 
-from saddlescope.report.interactive import Panel, panels
-from saddlescope.report.page import Cell, Section, figure, paragraphs, table, write_page
-from saddlescope.report.reproduction_page import write_reproduction_page
-from saddlescope.report.run_page import write_run_page
+from saddlescope.report._interactive import Panel, panels
+from saddlescope.report._page import Cell, Section, figure, paragraphs, table, write_page
+from saddlescope.report._reproduction_page import write_reproduction_page
+from saddlescope.report._run_page import write_run_page
 
 __all__ = [
     "Cell",

@@ -16,45 +16,52 @@ The dataset of a `fit`, over (seed, step, …):
 - `diverged`, without a step: whether a seed ended with weights that are not finite.
 """
 
-from saddlescope.transformer.checkpoint import load_decoder, save_decoder
-from saddlescope.transformer.decoder import Decoder, DecoderShape
-from saddlescope.transformer.evaluation import (
+from saddlescope.transformer._checkpoint import load_decoder, save_decoder
+from saddlescope.transformer._decoder import Activation, Decoder, DecoderShape, Positions
+from saddlescope.transformer._evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,
     LanguageEvaluation,
 )
-from saddlescope.transformer.grokking import (
+from saddlescope.transformer._grokking import (
     GrokkingExperiment,
     generalisation_step,
     memorisation_step,
 )
-from saddlescope.transformer.induction import InductionExperiment, emergence
-from saddlescope.transformer.metrics import load_metrics, save_metrics
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._induction import Corpus, InductionExperiment, emergence
+from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import Fit, fit
 from saddlescope.transformer.sources import (
     AbstractSource,
     BigramTriggers,
     BytePairs,
+    Encoding,
     ModularArithmetic,
+    Operation,
     RepeatedTokens,
     Text,
 )
-from saddlescope.transformer.training import Fit, fit
 
 __all__ = [
     "AbstractEvaluation",
     "AbstractSource",
+    "Activation",
     "AdamW",
     "ArithmeticEvaluation",
     "BigramTriggers",
     "BytePairs",
+    "Corpus",
     "Decoder",
     "DecoderShape",
+    "Encoding",
     "Fit",
     "GrokkingExperiment",
     "InductionExperiment",
     "LanguageEvaluation",
     "ModularArithmetic",
+    "Operation",
+    "Positions",
     "RepeatedTokens",
     "Text",
     "emergence",

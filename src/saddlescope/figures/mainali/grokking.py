@@ -27,5 +27,5 @@ class Grokking(AbstractGrokkingFigure):
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
-        paper = cls.of(GrokkingExperiment.paper())
-        return {(): cls(), ("--preset", "quick"): cls.quick(), ("--preset", "paper"): paper}
+        large = cls.of(GrokkingExperiment.large())
+        return {(): cls(), ("--preset", "quick"): cls.quick(), ("--preset", "large"): large}

@@ -30,7 +30,7 @@ class GrokkingRecorded(AbstractFigure):
     source = "Nanda et al. 2023; Mainali and Teixeira, Figure 7; recorded on an NVIDIA H200"
     text = (
         "The setting of Nanda et al. (one layer, d_model 128, four heads, ReLU, no LayerNorm, "
-        "AdamW with weight decay 1, full batch; `GrokkingExperiment.paper`), 20 000 steps, "
+        "AdamW with weight decay 1, full batch; `GrokkingExperiment.large`), 20 000 steps, "
         "trained once on a GPU by `python -m saddlescope.transformer.recorded FOLDER grokking`; "
         "curves are medians of three seeds, bands their range."
     )

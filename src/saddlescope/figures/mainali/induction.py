@@ -16,8 +16,7 @@ from saddlescope.figures.mainali.induction_sheet import (
     pace_claims,
     rank_claims,
 )
-from saddlescope.transformer import InductionExperiment
-from saddlescope.transformer.induction import SOURCES
+from saddlescope.transformer import Corpus, InductionExperiment
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Induction(AbstractInductionFigure):
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
-        paper: dict[tuple[str, ...], AbstractFigure] = {
-            ("--preset", "paper", "--corpus", corpus): cls.of(InductionExperiment.paper(corpus))
-            for corpus in SOURCES
+        large: dict[tuple[str, ...], AbstractFigure] = {
+            ("--preset", "large", "--corpus", corpus): cls.of(InductionExperiment.large(corpus))
+            for corpus in Corpus
         }
-        return {(): cls(), ("--preset", "quick"): cls.quick(), **paper}
+        return {(): cls(), ("--preset", "quick"): cls.quick(), **large}

@@ -34,7 +34,7 @@ class InductionRecorded(AbstractFigure):
     source = "Mainali and Teixeira, Figures 5 and 6, recorded on an NVIDIA H200"
     text = (
         "Attention-only decoders of 256 dimensions and eight heads, 3000 steps on random tokens "
-        "that repeat with a random period (`InductionExperiment.paper`), trained once on a GPU by "
+        "that repeat with a random period (`InductionExperiment.large`), trained once on a GPU by "
         "`python -m saddlescope.transformer.recorded FOLDER repeated`; the metrics are as "
         "recorded. Curves are medians of three seeds, bands their range, thin lines the heads of "
         "the first. In-context learning emerges at the same step in all seeds of a depth. In one "

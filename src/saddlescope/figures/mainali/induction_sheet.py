@@ -11,14 +11,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.checks import one_of
+from saddlescope.checks import word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.transformer import InductionExperiment, emergence
-from saddlescope.transformer.induction import SOURCES
+from saddlescope.transformer import Corpus, InductionExperiment, emergence
 
 MEASURES = (
     "in_context_score",
@@ -86,10 +85,9 @@ class AbstractInductionFigure(AbstractFigure):
     def of(cls, experiment: InductionExperiment) -> AbstractInductionFigure:
         """The figure of an experiment."""
         names = {field.name for field in fields(cls)}
-        names -= {"corpus", "record", "seeds", "text_path"}
+        names -= {"record", "seeds", "text_path"}
         return cls(
-            corpus=experiment.source,
-            text_path=experiment.text or "",
+            text_path=experiment.text_path or "",
             record=len(experiment.record),
             seeds=len(experiment.seeds),
             **{name: getattr(experiment, name) for name in names},
@@ -99,11 +97,11 @@ class AbstractInductionFigure(AbstractFigure):
     def experiment(self) -> InductionExperiment:
         """What is trained and measured."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        source, text = values.pop("corpus"), values.pop("text_path") or None
-        one_of("corpus", source, SOURCES)
-        if text is not None and source != "text":
-            raise InvalidInput("text-path", text, "is for --corpus text")
-        return InductionExperiment(source=source, text=text, **values)
+        text_path = values.pop("text_path") or None
+        word_of("corpus", self.corpus, Corpus)
+        if text_path is not None and self.corpus != "text":
+            raise InvalidInput("text-path", text_path, "is for --corpus text")
+        return InductionExperiment(text_path=text_path, **values)
 
     def inputs(self) -> str:
         return self.experiment.inputs()

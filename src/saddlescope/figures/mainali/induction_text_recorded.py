@@ -32,7 +32,7 @@ class InductionTextRecorded(AbstractFigure):
     source = "Mainali and Teixeira, Figures 5 and 6, on text, recorded on an NVIDIA H200"
     text = (
         "The decoders of the recorded induction experiment on text: the sources of Python's "
-        "standard library in 1024 byte pairs, 2800 steps (`InductionExperiment.paper('text')`), "
+        "standard library in 1024 byte pairs, 2800 steps (`InductionExperiment.large('text')`), "
         "trained once on a GPU by `python -m saddlescope.transformer.recorded FOLDER text`. The "
         "in-context score falls smoothly and further with every layer, and heads begin to match "
         "prefixes from three layers on, but within the run no head reaches .2 and the context "

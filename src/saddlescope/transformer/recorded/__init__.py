@@ -11,20 +11,19 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
 from saddlescope.checks import one_of, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.grokking import GrokkingExperiment
-from saddlescope.transformer.induction import InductionExperiment
-from saddlescope.transformer.metrics import load_metrics, save_metrics
+from saddlescope.transformer._grokking import GrokkingExperiment
+from saddlescope.transformer._induction import InductionExperiment
+from saddlescope.transformer._metrics import load_metrics, save_metrics
 
-EXPERIMENTS: dict[str, Any] = {
-    "repeated": InductionExperiment.paper("repeated"),
-    "text": InductionExperiment.paper("text"),
-    "grokking": GrokkingExperiment.paper(),
+EXPERIMENTS: dict[str, InductionExperiment | GrokkingExperiment] = {
+    "repeated": InductionExperiment.large("repeated"),
+    "text": InductionExperiment.large("text"),
+    "grokking": GrokkingExperiment.large(),
 }
 SEEDS = 3
 # What the figures do not show is left out, so that the files stay small.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray
+
+Description = dict[str, str | int | float]
 
 
 class AbstractSource(eqx.Module):
@@ -33,13 +34,13 @@ class AbstractSource(eqx.Module):
         return self.vocabulary
 
     @abc.abstractmethod
-    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Sequences to train on."""
 
-    def held_out(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def held_out(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Sequences that are not trained on: fresh ones, where the source never repeats itself."""
         return self.batch(key, size)
 
     @abc.abstractmethod
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """What names the source in a result and in a checkpoint, as plain values."""

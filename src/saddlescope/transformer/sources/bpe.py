@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jaxtyping import Int, Integer
+from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray, whole_number
+from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 
 BYTES = 256
@@ -29,7 +30,7 @@ class BytePairs:
     merges: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def train(data: bytes, vocabulary: Any) -> BytePairs:
+    def train(data: bytes, vocabulary: object) -> BytePairs:
         """Merge the most frequent pair (the lowest, of equals) until there are enough tokens.
 
         It stops early where no pair occurs twice.
@@ -56,14 +57,14 @@ class BytePairs:
         """How many tokens there are."""
         return BYTES + len(self.merges)
 
-    def encode(self, data: bytes) -> AnyArray:
+    def encode(self, data: bytes) -> Int[np.ndarray, " T"]:
         """The tokens of some bytes: every merge in its turn."""
         tokens = np.frombuffer(data, np.uint8).astype(np.uint16)
         for place, pair in enumerate(self.merges):
             tokens = _merge(tokens, pair, BYTES + place)
         return tokens.astype(np.int32)
 
-    def decode(self, tokens: Any) -> bytes:
+    def decode(self, tokens: ArrayLike) -> bytes:
         """The bytes of some tokens."""
         spelled = [bytes([byte]) for byte in range(BYTES)]
         for first, second in self.merges:
@@ -71,7 +72,9 @@ class BytePairs:
         return b"".join(spelled[token] for token in np.asarray(tokens, dtype=np.int64).tolist())
 
 
-def _merge(tokens: AnyArray, pair: tuple[int, int], new: int) -> AnyArray:
+def _merge(
+    tokens: Integer[np.ndarray, " T"], pair: tuple[int, int], new: int
+) -> Integer[np.ndarray, " merged"]:
     """Put `new` for every occurrence of a pair, from the left."""
     first, second = pair
     starts = np.flatnonzero((tokens[:-1] == first) & (tokens[1:] == second))

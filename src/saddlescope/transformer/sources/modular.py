@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from saddlescope.checks import AnyArray, number, one_of, whole_number
+from saddlescope.checks import number, whole_number, word_of
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.base import AbstractSource, Description
 
-OPERATIONS = ("add", "subtract", "multiply", "divide")
+
+class Operation(StrEnum):
+    """What is done with two numbers, modulo p."""
+
+    add = "add"
+    subtract = "subtract"
+    multiply = "multiply"
+    divide = "divide"
 
 
 class ModularArithmetic(AbstractSource):
@@ -25,7 +32,7 @@ class ModularArithmetic(AbstractSource):
     every step; the others are held out.
 
     >>> pairs = ModularArithmetic(5, share=.5, operation="divide")
-    >>> pairs.batch(None, 0).shape, pairs.held_out(None, 0).shape
+    >>> pairs.train.shape, pairs.test.shape
     ((10, 4), (10, 4))
     >>> bool((pairs.train[:, 3] * pairs.train[:, 1] % 5 == pairs.train[:, 0]).all())
     True
@@ -35,18 +42,22 @@ class ModularArithmetic(AbstractSource):
     test: Int[Array, "test 4"]
     p: int = eqx.field(static=True)
     share: float = eqx.field(static=True)
-    operation: str = eqx.field(static=True)
+    operation: Operation = eqx.field(static=True)
     seed: int = eqx.field(static=True)
     vocabulary: int = eqx.field(static=True)
     context: int = eqx.field(static=True)
 
     def __init__(
-        self, p: Any = 53, share: Any = 0.5, operation: Any = "add", seed: Any = 0
+        self,
+        p: object = 53,
+        share: object = 0.5,
+        operation: object = Operation.add,
+        seed: object = 0,
     ) -> None:
         self.p = whole_number("p", p, at_least=3)
         if any(self.p % divisor == 0 for divisor in range(2, int(self.p**0.5) + 1)):
             raise InvalidInput("p", p, "must be a prime, at least 3")
-        self.operation = one_of("operation", operation, OPERATIONS)
+        self.operation = word_of("operation", operation, Operation)
         self.seed = whole_number("seed", seed, at_least=0)
         self.share = number("share", share, above=0)
         self.vocabulary, self.context = self.p + 1, 3
@@ -69,15 +80,15 @@ class ModularArithmetic(AbstractSource):
         """The numbers."""
         return self.p
 
-    def batch(self, key: Any, size: int) -> Int[Array, "train 4"]:
+    def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "train 4"]:
         """All pairs that are trained on."""
         return self.train
 
-    def held_out(self, key: Any, size: int) -> Int[Array, "test 4"]:
+    def held_out(self, key: PRNGKeyArray, size: int) -> Int[Array, "test 4"]:
         """All pairs that are not."""
         return self.test
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """What names the source."""
         return {
             "source": "modular",
@@ -88,15 +99,19 @@ class ModularArithmetic(AbstractSource):
         }
 
 
-def table(p: int, operation: str) -> AnyArray:
+def table(p: int, operation: Operation) -> Int[np.ndarray, "pair 4"]:
     """Every pair and its result as a sequence `a b = result`, [pair, 4]."""
-    low = 1 if operation == "divide" else 0
+    low = 1 if operation is Operation.divide else 0
     grid = np.meshgrid(np.arange(p), np.arange(low, p), indexing="ij")
     first, second = (operand.ravel() for operand in grid)
-    if operation == "divide":
+    if operation is Operation.divide:
         inverse = np.array([0, *(pow(b, -1, p) for b in range(1, p))])
         found = first * inverse[second]
     else:
-        compute = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+        compute = {
+            Operation.add: np.add,
+            Operation.subtract: np.subtract,
+            Operation.multiply: np.multiply,
+        }
         found = compute[operation](first, second)
     return np.stack([first, second, np.full_like(first, p), found % p], axis=1).astype(np.int32)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
 class RepeatedTokens(AbstractSource):
@@ -32,7 +30,11 @@ class RepeatedTokens(AbstractSource):
     longest: int = eqx.field(static=True)
 
     def __init__(
-        self, vocabulary: Any = 64, context: Any = 128, shortest: Any = 16, longest: Any = 64
+        self,
+        vocabulary: object = 64,
+        context: object = 128,
+        shortest: object = 16,
+        longest: object = 64,
     ) -> None:
         self.vocabulary = whole_number("vocabulary", vocabulary, at_least=2)
         self.context = whole_number("context", context, at_least=4)
@@ -45,11 +47,13 @@ class RepeatedTokens(AbstractSource):
                 "longest", longest, f"must be at most half of context = {context}, to repeat once"
             )
 
-    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Fresh sequences."""
         return self.batch_with_periods(key, size)[0]
 
-    def batch_with_periods(self, key: Any, size: int) -> tuple[Int[Array, "S T"], Int[Array, " S"]]:
+    def batch_with_periods(
+        self, key: PRNGKeyArray, size: int
+    ) -> tuple[Int[Array, "S T"], Int[Array, " S"]]:
         """Fresh sequences and the period of each."""
         for_tokens, for_periods = jax.random.split(key)
         block = jax.random.randint(for_tokens, (size, self.longest), 0, self.vocabulary)
@@ -57,7 +61,7 @@ class RepeatedTokens(AbstractSource):
         place = jnp.arange(self.context + 1, dtype=period.dtype)[None, :] % period[:, None]
         return jnp.take_along_axis(block, place, axis=1), period
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """What names the source."""
         return {
             "source": "repeated",

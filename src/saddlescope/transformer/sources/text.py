@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray, UInt
+from numpy.typing import ArrayLike
 
-from saddlescope.checks import one_of, whole_number
+from saddlescope.checks import whole_number, word_of
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.base import AbstractSource, Description
 from saddlescope.transformer.sources.bpe import BytePairs
 
-ENCODINGS = ("bytes", "bpe")
 ENDINGS = (".py", ".txt", ".md")
 
 # Pairs of bytes are counted on no more than this: enough for a thousand merges, in seconds.
@@ -28,6 +29,13 @@ _HELD_OUT_SHARE = 0.1
 _LEFT_OUT = {
     "__pycache__", "dist-packages", "encodings", "pydoc_data", "site-packages", "test", "tests",
 }  # fmt: skip
+
+
+class Encoding(StrEnum):
+    """What a token of a text is: a byte, or a piece made by byte-pair encoding."""
+
+    bytes = "bytes"
+    bpe = "bpe"
 
 
 class Text(AbstractSource):
@@ -47,28 +55,28 @@ class Text(AbstractSource):
     (2, 9)
     """
 
-    train: Int[Array, " train"]
-    test: Int[Array, " test"]
+    train: UInt[Array, " train"]
+    test: UInt[Array, " test"]
     vocabulary: int = eqx.field(static=True)
     context: int = eqx.field(static=True)
-    encoding: str = eqx.field(static=True)
+    encoding: Encoding = eqx.field(static=True)
     digest: str = eqx.field(static=True)
     pairs: BytePairs | None = eqx.field(static=True)
 
     def __init__(
         self,
-        path: Any = None,
+        path: str | Path | None = None,
         *,
-        context: Any = 128,
-        encoding: Any = "bytes",
-        vocabulary: Any = 512,
-        most_bytes: Any = 4_000_000,
-        endings: Any = ENDINGS,
+        context: object = 128,
+        encoding: object = Encoding.bytes,
+        vocabulary: object = 512,
+        most_bytes: object = 4_000_000,
+        endings: Sequence[str] = ENDINGS,
     ) -> None:
         self.context = whole_number("context", context, at_least=4)
-        self.encoding = one_of("encoding", encoding, ENCODINGS)
+        self.encoding = word_of("encoding", encoding, Encoding)
         data = read(path, whole_number("most_bytes", most_bytes), tuple(endings))
-        if self.encoding == "bpe":
+        if self.encoding is Encoding.bpe:
             self.pairs = BytePairs.train(data[:_BYTES_TO_TRAIN_PAIRS], vocabulary)
             tokens, self.vocabulary = self.pairs.encode(data), self.pairs.vocabulary
         else:
@@ -86,21 +94,21 @@ class Text(AbstractSource):
         tokens = tokens.astype(np.uint8 if self.vocabulary <= 256 else np.uint16)
         self.train, self.test = jnp.asarray(tokens[:kept]), jnp.asarray(tokens[kept:])
 
-    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Passages to train on."""
         return self._passages(self.train, key, size)
 
-    def held_out(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def held_out(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Passages of the last tenth."""
         return self._passages(self.test, key, size)
 
-    def decode(self, tokens: Any) -> bytes:
+    def decode(self, tokens: ArrayLike) -> bytes:
         """The text of some tokens."""
         if self.pairs is not None:
             return self.pairs.decode(tokens)
         return np.asarray(tokens, dtype=np.uint8).tobytes()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """What names the source."""
         return {
             "source": "text",
@@ -110,13 +118,15 @@ class Text(AbstractSource):
             "text_digest": self.digest,
         }
 
-    def _passages(self, tokens: Any, key: Any, size: int) -> Any:
+    def _passages(
+        self, tokens: UInt[Array, " tokens"], key: PRNGKeyArray, size: int
+    ) -> Int[Array, "S T"]:
         starts = jax.random.randint(key, (size,), 0, tokens.shape[0] - self.context)
         places = starts[:, None] + jnp.arange(self.context + 1, dtype=starts.dtype)[None, :]
         return tokens[places].astype(jnp.int32)
 
 
-def read(path: Any, most_bytes: int, endings: tuple[str, ...] = ENDINGS) -> bytes:
+def read(path: str | Path | None, most_bytes: int, endings: tuple[str, ...] = ENDINGS) -> bytes:
     """Up to so many bytes of a file or of the files in a folder, None for the standard library."""
     root = Path(sysconfig.get_path("stdlib") if path is None else path)
     if root.is_file():

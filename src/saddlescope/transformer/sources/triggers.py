@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.transformer.sources.base import AbstractSource
+from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
 class BigramTriggers(AbstractSource):
@@ -46,12 +44,12 @@ class BigramTriggers(AbstractSource):
 
     def __init__(
         self,
-        vocabulary: Any = 64,
-        context: Any = 128,
-        triggers: Any = 4,
-        concentration: Any = 0.1,
-        trigger_share: Any = 0.2,
-        seed: Any = 0,
+        vocabulary: object = 64,
+        context: object = 128,
+        triggers: object = 4,
+        concentration: object = 0.1,
+        trigger_share: object = 0.2,
+        seed: object = 0,
     ) -> None:
         self.vocabulary = whole_number("vocabulary", vocabulary, at_least=2)
         self.context = whole_number("context", context, at_least=4)
@@ -74,12 +72,12 @@ class BigramTriggers(AbstractSource):
             law = law @ self.bigram
         self.unigram = law / law.sum()
 
-    def batch(self, key: Any, size: int) -> Int[Array, "S T"]:
+    def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Fresh sequences."""
         return self.batch_with_outputs(key, size)[0]
 
     def batch_with_outputs(
-        self, key: Any, size: int
+        self, key: PRNGKeyArray, size: int
     ) -> tuple[Int[Array, "S T"], Int[Array, "S K"]]:
         """Fresh sequences, and the output o_k that each trigger has in each."""
         for_outputs, for_first, for_rest = jax.random.split(key, 3)
@@ -88,7 +86,9 @@ class BigramTriggers(AbstractSource):
         cumulative = jnp.cumsum(self.bigram, axis=1)
         draws = jax.random.uniform(for_rest, (self.context, size))
 
-        def follow(token: Any, draw: Any) -> Any:
+        def follow(
+            token: Int[Array, " S"], draw: Float[Array, " S"]
+        ) -> tuple[Int[Array, " S"], Int[Array, " S"]]:
             below = cumulative[token] < draw[:, None]
             bigram = jnp.minimum(below.sum(1), self.vocabulary - 1).astype(token.dtype)
             trigger = jnp.minimum(token, self.triggers - 1)
@@ -100,7 +100,7 @@ class BigramTriggers(AbstractSource):
         _, rest = jax.lax.scan(follow, first, draws)
         return jnp.concatenate([first[:, None], rest.T], axis=1), outputs
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """What names the source."""
         return {
             "source": "triggers",

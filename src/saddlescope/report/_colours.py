@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+import numpy as np
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.typing import ColorType
 
+from saddlescope.checks import FloatArray
 from saddlescope.drawing import THEORY_COLOUR
 
 DARK_PAPER = "#15171b"
@@ -20,13 +22,13 @@ _STYLE = re.compile(r'style="([^"]*)"')
 _STROKE = re.compile(r"stroke: (#[0-9a-fA-F]{6})")
 
 
-def page_colour(colour: Any) -> str:
+def page_colour(colour: ColorType | FloatArray) -> str:
     """The colour in hexadecimal; black and the grey of theory are the page's own ink.
 
     >>> page_colour("black"), page_colour("#0072B2")
     ('ink', '#0072b2')
     """
-    rgb = to_rgb(colour)
+    rgb = to_rgb(tuple(colour) if isinstance(colour, np.ndarray) else colour)
     own = max(rgb) <= _NEARLY_BLACK or to_hex(rgb) == THEORY_COLOUR.lower()
     return INK if own else to_hex(rgb)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
+from jaxtyping import Int
 
-from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.checks import FloatArray
 
 # Shares of the panel's width and height: a tenth of a pixel of a chart 1000 pixels wide.
 _FINE_ENOUGH = 1e-4
 
 
-def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> AnyArray:
+def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " kept"]:
     """Which points of a curve to keep (Ramer, Douglas and Peucker; the farthest point first).
 
     x and y are in shares of the panel. A point that is not finite is a gap, and one of each gap is
@@ -36,7 +37,7 @@ def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> AnyArray:
     return np.array(sorted(kept), dtype=int)
 
 
-def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> AnyArray:
+def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " kept"]:
     """Which of many separate points to keep: the outermost, and of the others every so many."""
     finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(finite) <= at_most:

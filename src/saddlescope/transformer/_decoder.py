@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from saddlescope.checks import one_of, whole_number
+from saddlescope.checks import AnyArray, whole_number, word_of
 from saddlescope.errors import InvalidInput
 
-POSITIONS = ("learned", "rotary")
-ACTIVATIONS = ("relu", "gelu")
+Weights = dict[str, Float[Array, "..."]]
+"""Weights by name, on the device."""
+Arrays = dict[str, AnyArray]
+"""Arrays by name, in NumPy."""
 
 # The usual base of rotary angles (Su et al. 2021), and the usual guard of LayerNorm.
 _ROTARY_BASE = 10_000.0
 _NORM_GUARD = 1e-5
 
 
-@dataclass(frozen=True)
+class Positions(StrEnum):
+    """How a decoder knows where a token stands."""
+
+    learned = "learned"
+    rotary = "rotary"
+
+
+class Activation(StrEnum):
+    """What the MLPs do to their hidden values."""
+
+    relu = "relu"
+    gelu = "gelu"
+
+
+@dataclass(frozen=True, init=False)
 class DecoderShape:
     """All that fixes the shapes of a decoder's weights and what it computes from them.
 
@@ -37,44 +53,57 @@ class DecoderShape:
     16
     """
 
-    vocabulary: Any
-    context: Any
-    layers: Any = 2
-    heads: Any = 4
-    d_model: Any = 128
-    d_head: Any = None
-    d_mlp: Any = 0
-    positions: Any = "learned"
-    layer_norm: Any = False
-    activation: Any = "relu"
-    tied: Any = False
-    outputs: Any = None
+    vocabulary: int
+    context: int
+    layers: int
+    heads: int
+    d_model: int
+    d_head: int
+    d_mlp: int
+    positions: Positions
+    layer_norm: bool
+    activation: Activation
+    tied: bool
+    outputs: int
 
-    def __post_init__(self) -> None:
-        for field in ("vocabulary", "context", "layers", "heads", "d_model"):
-            object.__setattr__(self, field, whole_number(field, getattr(self, field)))
-        object.__setattr__(self, "d_mlp", whole_number("d_mlp", self.d_mlp, at_least=0))
-        one_of("positions", self.positions, POSITIONS)
-        one_of("activation", self.activation, ACTIVATIONS)
-        for field in ("layer_norm", "tied"):
-            if not isinstance(getattr(self, field), bool):
-                raise InvalidInput(field, getattr(self, field), "must be True or False")
-        if self.d_head is None:
-            if self.d_model % self.heads:
-                raise InvalidInput(
-                    "d_model", self.d_model, f"must be a multiple of heads = {self.heads}"
-                )
-            object.__setattr__(self, "d_head", self.d_model // self.heads)
-        object.__setattr__(self, "d_head", whole_number("d_head", self.d_head))
-        if self.positions == "rotary" and self.d_head % 2:
+    def __init__(
+        self,
+        vocabulary: object,
+        context: object,
+        layers: object = 2,
+        heads: object = 4,
+        d_model: object = 128,
+        d_head: object = None,
+        d_mlp: object = 0,
+        positions: object = Positions.learned,
+        layer_norm: object = False,
+        activation: object = Activation.relu,
+        tied: object = False,
+        outputs: object = None,
+    ) -> None:
+        tokens, wide = whole_number("vocabulary", vocabulary), whole_number("d_model", d_model)
+        counted = whole_number("heads", heads)
+        if d_head is None and wide % counted:
+            raise InvalidInput("d_model", wide, f"must be a multiple of heads = {counted}")
+        vars(self).update(
+            vocabulary=tokens,
+            context=whole_number("context", context),
+            layers=whole_number("layers", layers),
+            heads=counted,
+            d_model=wide,
+            d_head=whole_number("d_head", wide // counted if d_head is None else d_head),
+            d_mlp=whole_number("d_mlp", d_mlp, at_least=0),
+            positions=word_of("positions", positions, Positions),
+            layer_norm=_truth("layer_norm", layer_norm),
+            activation=word_of("activation", activation, Activation),
+            tied=_truth("tied", tied),
+            outputs=whole_number("outputs", tokens if outputs is None else outputs),
+        )
+        if self.positions is Positions.rotary and self.d_head % 2:
             raise InvalidInput("d_head", self.d_head, "must be even with rotary positions")
-        outputs = self.vocabulary if self.outputs is None else self.outputs
-        object.__setattr__(self, "outputs", whole_number("outputs", outputs))
-        if self.tied and self.outputs != self.vocabulary:
+        if self.tied and self.outputs != tokens:
             raise InvalidInput(
-                "outputs",
-                self.outputs,
-                f"must be vocabulary = {self.vocabulary} with a tied unembedding",
+                "outputs", self.outputs, f"must be vocabulary = {tokens} with a tied unembedding"
             )
 
     @property
@@ -83,7 +112,7 @@ class DecoderShape:
         layers, heads, wide = self.layers, self.heads, self.d_model
         inward, outward = (layers, heads, self.d_head, wide), (layers, heads, wide, self.d_head)
         shapes: dict[str, tuple[int, ...]] = {"W_E": (self.vocabulary, wide)}
-        if self.positions == "learned":
+        if self.positions is Positions.learned:
             shapes["W_P"] = (self.context, wide)
         shapes |= {"W_Q": inward, "W_K": inward, "W_V": inward, "W_O": outward}
         if self.d_mlp:
@@ -111,13 +140,13 @@ class Decoder(eqx.Module):
     (3, 8, 5)
     """
 
-    weights: dict[str, Array]
+    weights: Weights
     shape: DecoderShape = eqx.field(static=True)
 
     @staticmethod
-    def start(shape: DecoderShape, key: Any) -> Decoder:
+    def start(shape: DecoderShape, key: PRNGKeyArray) -> Decoder:
         """Random weights: normal, of variance 1/d_model (1/outputs for W_U); no biases, gains 1."""
-        weights = {}
+        weights: Weights = {}
         for place, (name, size) in enumerate(shape.weights.items()):
             if name.startswith("b_"):
                 weights[name] = jnp.zeros(size)
@@ -130,7 +159,7 @@ class Decoder(eqx.Module):
         return Decoder(weights, shape)
 
     @staticmethod
-    def of(shape: DecoderShape, weights: Mapping[str, Any]) -> Decoder:
+    def of(shape: DecoderShape, weights: Mapping[str, AnyArray | Array]) -> Decoder:
         """A decoder with given weights."""
         missing, extra = set(shape.weights) - set(weights), set(weights) - set(shape.weights)
         if missing or extra:
@@ -156,13 +185,15 @@ class Decoder(eqx.Module):
         logits = self.logits(tokens[..., :-1], start - 1)
         return cross_entropy(logits, tokens[..., start:])
 
-    def _compute(self, tokens: Any, start: int = 0) -> tuple[Any, list[Any]]:
+    def _compute(
+        self, tokens: Int[Array, "... T"], start: int = 0
+    ) -> tuple[Float[Array, "... R V"], list[Float[Array, "... head T T"]]]:
         shape, weights = self.shape, self.weights
         length = tokens.shape[-1]
         if length > shape.context:
             raise InvalidInput("tokens.shape", tokens.shape, f"at most {shape.context} positions")
         stream = weights["W_E"][tokens]
-        if shape.positions == "learned":
+        if shape.positions is Positions.learned:
             positions = weights["W_P"][:length]
             stream = stream + jnp.broadcast_to(positions, stream.shape)
         patterns = []
@@ -180,14 +211,16 @@ class Decoder(eqx.Module):
         unembedding = weights["W_E" if shape.tied else "W_U"]
         return jnp.einsum("...td,vd->...tv", stream, unembedding), patterns
 
-    def _attend(self, stream: Any, layer: int) -> tuple[Any, Any]:
+    def _attend(
+        self, stream: Float[Array, "... T D"], layer: int
+    ) -> tuple[Float[Array, "... T D"], Float[Array, "... head T T"]]:
         """What the heads of a layer add to the stream, and their patterns."""
         weights = self.weights
         query, key, value = (
             jnp.einsum("...td,hkd->...htk", stream, weights[name][layer])
             for name in ("W_Q", "W_K", "W_V")
         )
-        if self.shape.positions == "rotary":
+        if self.shape.positions is Positions.rotary:
             query, key = rotate(query), rotate(key)
         scale = self.shape.d_head**-0.5
         scores = jnp.einsum("...qk,...sk->...qs", query * scale, key)
@@ -197,16 +230,19 @@ class Decoder(eqx.Module):
         mixed = jnp.einsum("...qs,...sk->...qk", pattern, value)
         return jnp.einsum("...htk,hdk->...td", mixed, weights["W_O"][layer]), pattern
 
-    def _process(self, stream: Any, layer: int) -> Any:
+    def _process(self, stream: Float[Array, "... T D"], layer: int) -> Float[Array, "... T D"]:
         """What the MLP of a layer adds to the stream."""
         weights = self.weights
         hidden = jnp.einsum("...td,md->...tm", stream, weights["W_in"][layer])
         hidden = hidden + jnp.broadcast_to(weights["b_in"][layer], hidden.shape)
-        hidden = jax.nn.relu(hidden) if self.shape.activation == "relu" else jax.nn.gelu(hidden)
+        is_relu = self.shape.activation is Activation.relu
+        hidden = jax.nn.relu(hidden) if is_relu else jax.nn.gelu(hidden)
         change = jnp.einsum("...tm,dm->...td", hidden, weights["W_out"][layer])
         return change + jnp.broadcast_to(weights["b_out"][layer], change.shape)
 
-    def _normalise(self, stream: Any, name: str, layer: int | None) -> Any:
+    def _normalise(
+        self, stream: Float[Array, "... T D"], name: str, layer: int | None
+    ) -> Float[Array, "... T D"]:
         if not self.shape.layer_norm:
             return stream
         gain = self.weights[name] if layer is None else self.weights[name][layer]
@@ -230,3 +266,9 @@ def rotate(vectors: Float[Array, "... T K"]) -> Float[Array, "... T K"]:
     first, second = vectors[..., :half], vectors[..., half:]
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     return jnp.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
+
+
+def _truth(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(field, value, "must be True or False")
+    return value

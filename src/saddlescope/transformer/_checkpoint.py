@@ -7,18 +7,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
-from saddlescope.transformer.decoder import Decoder, DecoderShape
+from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
 
 STATE = "state.safetensors"
 _RECORD = "record_{:06d}.safetensors"
-
-Arrays = dict[str, AnyArray]
 
 
 def save_decoder(path: str | Path, decoder: Decoder) -> None:
@@ -37,7 +35,9 @@ def load_decoder(path: str | Path) -> Decoder:
     return Decoder.of(shape, arrays)
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str, str]) -> None:
+def write_arrays(
+    path: str | Path, arrays: Mapping[str, ArrayLike], about: Mapping[str, str]
+) -> None:
     """Save named arrays; a kill while writing leaves the previous file as it was."""
     # A view that is not contiguous would be written in the order of its memory.
     plain = {name: np.array(array, order="C") for name, array in arrays.items()}
@@ -96,7 +96,7 @@ class Folder:
         records = [read_arrays(self._record(place))[0] for place in range(self._written)]
         return arrays, records
 
-    def write(self, state: Mapping[str, Any], records: list[Arrays]) -> None:
+    def write(self, state: Mapping[str, ArrayLike], records: list[Arrays]) -> None:
         """Save the records that are new, then the state."""
         for place in range(self._written, len(records)):
             write_arrays(self._record(place), records[place], {})
@@ -119,7 +119,7 @@ def remove_checkpoint(path: str | Path) -> None:
         folder.rmdir()
 
 
-def _safetensors() -> Any:
+def _safetensors() -> ModuleType:
     """The library, needed only where something is written or read."""
     try:
         import safetensors.numpy

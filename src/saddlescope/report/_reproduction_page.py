@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
 from saddlescope.drawing import to_svg
 from saddlescope.figures.kit.claim import HOLDS, Claim
 from saddlescope.figures.kit.reproduction import Result
-from saddlescope.report.colours import lighten_on_dark
-from saddlescope.report.interactive import Panel, panels
-from saddlescope.report.page import Cell, Section, paragraphs, table, write_page
+from saddlescope.report._colours import lighten_on_dark
+from saddlescope.report._interactive import Panel, panels
+from saddlescope.report._page import Cell, Section, paragraphs, table, write_page
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (
@@ -260,7 +259,7 @@ def _numbers(claim: Claim) -> str:
     return f"<details><summary>all numbers</summary><pre>{lines}</pre></details>"
 
 
-def _setting(values: dict[str, Any]) -> str:
+def _setting(values: Mapping[str, object]) -> str:
     pairs = "".join(
         f"<div><dt>{escape(name.replace('_', '-'))}</dt><dd>{escape(_written(value))}</dd></div>"
         for name, value in values.items()
@@ -268,7 +267,7 @@ def _setting(values: dict[str, Any]) -> str:
     return f'<h3>Setting</h3><dl class="setting">{pairs}</dl>'
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(_written(part) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

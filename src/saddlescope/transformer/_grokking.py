@@ -6,70 +6,93 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
-from saddlescope.checks import number, whole_number
+from saddlescope.checks import number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Report
-from saddlescope.transformer.checkpoint import remove_checkpoint
-from saddlescope.transformer.decoder import DecoderShape
-from saddlescope.transformer.metrics import load_metrics, save_metrics
-from saddlescope.transformer.optimiser import AdamW
-from saddlescope.transformer.sources import ModularArithmetic
-from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
+from saddlescope.transformer._checkpoint import remove_checkpoint
+from saddlescope.transformer._decoder import DecoderShape
+from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import fit, recorded_steps
+from saddlescope.transformer.sources import ModularArithmetic, Operation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class GrokkingExperiment:
     """A decoder with MLPs, trained on a share of all pairs at once, with strong weight decay.
 
     The setting of Nanda et al. 2023 (one layer, ReLU, no LayerNorm, full batch), smaller. The
-    defaults grok in about a minute on two cores; `paper()` is theirs, `quick()` is for tests. The
+    defaults grok in about a minute on two cores; `large()` is theirs, `quick()` is for tests. The
     seeds are those of the weights; which pairs are trained on is the same for all of them.
 
-    >>> GrokkingExperiment.paper().shape().d_mlp
+    >>> GrokkingExperiment.large().shape().d_mlp
     512
     """
 
-    p: Any = 53
-    share: Any = 0.5
-    operation: Any = "add"
-    seeds: Any = 1
-    layers: Any = 1
-    heads: Any = 4
-    d_model: Any = 64
-    d_mlp: Any = 256
-    steps: Any = 2500
-    learning_rate: Any = 1e-3
-    weight_decay: Any = 1.0
-    betas: Any = (0.9, 0.98)
-    warmup: Any = 10
-    record: Any = 101
+    p: int
+    share: float
+    operation: Operation
+    seeds: tuple[int, ...]
+    layers: int
+    heads: int
+    d_model: int
+    d_mlp: int
+    steps: int
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float]
+    warmup: int
+    record: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        source = ModularArithmetic(self.p, self.share, self.operation)
-        object.__setattr__(self, "p", source.p)
-        object.__setattr__(self, "share", source.share)
-        object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
-        object.__setattr__(self, "steps", whole_number("steps", self.steps))
-        record = recorded_steps(self.steps, self.record)
-        object.__setattr__(self, "record", tuple(record.tolist()))
-        AdamW(self.learning_rate, self.weight_decay, self.betas, self.warmup)
-        object.__setattr__(self, "betas", tuple(self.betas))
-        self.shape()
+    def __init__(
+        self,
+        p: object = 53,
+        share: object = 0.5,
+        operation: object = Operation.add,
+        seeds: object = 1,
+        layers: object = 1,
+        heads: object = 4,
+        d_model: object = 64,
+        d_mlp: object = 256,
+        steps: object = 2500,
+        learning_rate: object = 1e-3,
+        weight_decay: object = 1.0,
+        betas: object = (0.9, 0.98),
+        warmup: object = 10,
+        record: object = 101,
+    ) -> None:
+        source = ModularArithmetic(p, share, operation)
+        last = whole_number("steps", steps)
+        shape = DecoderShape(source.p + 1, 3, layers, heads, d_model, d_mlp=d_mlp)
+        optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
+        vars(self).update(
+            p=source.p,
+            share=source.share,
+            operation=source.operation,
+            seeds=seed_labels(seeds),
+            layers=shape.layers,
+            heads=shape.heads,
+            d_model=shape.d_model,
+            d_mlp=shape.d_mlp,
+            steps=last,
+            record=tuple(recorded_steps(last, record).tolist()),
+            **dataclasses.asdict(optimiser),
+        )
 
     @staticmethod
-    def paper(**changes: Any) -> GrokkingExperiment:
+    def large(**changes: object) -> GrokkingExperiment:
         """Nanda et al.: p = 113, 30 % of the pairs, d_model 128, d_mlp 512; three seeds, a GPU."""
-        theirs = {"p": 113, "share": 0.3, "d_model": 128, "d_mlp": 512, "seeds": 3}
-        return GrokkingExperiment(**{**theirs, "steps": 20_000, "record": 201, **changes})
+        theirs: dict[str, object] = {"p": 113, "share": 0.3, "d_model": 128, "d_mlp": 512}
+        theirs |= {"seeds": 3, "steps": 20_000, "record": 201}
+        return GrokkingExperiment(**{**theirs, **changes})
 
     @staticmethod
-    def quick(**changes: Any) -> GrokkingExperiment:
+    def quick(**changes: object) -> GrokkingExperiment:
         """For tests: a small prime and most of its pairs, in seconds."""
-        small = {"p": 17, "share": 0.8, "d_model": 32, "d_mlp": 128, "heads": 2}
+        small: dict[str, object] = {"p": 17, "share": 0.8, "d_model": 32, "d_mlp": 128, "heads": 2}
         small |= {"steps": 600, "record": 25, "learning_rate": 3e-3}
         return GrokkingExperiment(**{**small, **changes})
 
@@ -128,17 +151,17 @@ class GrokkingExperiment:
         return json.dumps(dataclasses.asdict(self))
 
 
-def memorisation_step(dataset: Any, *, accuracy: Any = 0.99) -> xr.DataArray:
+def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArray:
     """The first recorded step at which the accuracy in training reaches a level, [seed]; or NaN."""
     return _first(dataset, "train_accuracy", accuracy).rename("memorisation")
 
 
-def generalisation_step(dataset: Any, *, accuracy: Any = 0.9) -> xr.DataArray:
+def generalisation_step(dataset: object, *, accuracy: object = 0.9) -> xr.DataArray:
     """The first recorded step at which the accuracy in the test reaches a level, [seed]; or NaN."""
     return _first(dataset, "test_accuracy", accuracy).rename("generalisation")
 
 
-def _first(dataset: Any, name: str, accuracy: Any) -> xr.DataArray:
+def _first(dataset: object, name: str, accuracy: object) -> xr.DataArray:
     if not isinstance(dataset, xr.Dataset) or name not in dataset:
         raise InvalidInput("dataset", dataset, "must be what GrokkingExperiment.run returns")
     reached = dataset[name] >= number("accuracy", accuracy, above=0)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from saddlescope.transformer.decoder import Decoder, DecoderShape
-from saddlescope.transformer.evaluation import AbstractEvaluation
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._decoder import Decoder, DecoderShape, Weights
+from saddlescope.transformer._evaluation import AbstractEvaluation, Computed
+from saddlescope.transformer._optimiser import AdamW, Moments
 from saddlescope.transformer.sources.base import AbstractSource
 
 # What is drawn from a seed: its initial weights, and its batches.
 _WEIGHTS, _BATCHES = 0, 1
+
+Result = TypeVar("Result")
+Measured = tuple[Computed, Float[Array, "... weight"]]
+"""What an evaluation computes, and the norm of every weight."""
 
 
 class Problem(eqx.Module):
@@ -29,12 +34,14 @@ class Problem(eqx.Module):
     together: bool = eqx.field(static=True)
     """Whether seeds are computed in one batch or one after another."""
 
-    def loss(self, weights: Any, tokens: Any) -> Any:
+    def loss(self, weights: Weights, tokens: Int[Array, "S T"]) -> Float[Array, ""]:
         """The mean loss of the tokens that are to be predicted."""
         decoder = Decoder(weights, self.shape)
         return decoder.token_losses(tokens, self.source.scored_from).mean()
 
-    def over_seeds(self, function: Any, *arguments: Any) -> Any:
+    def over_seeds(
+        self, function: Callable[..., Result], *arguments: PyTree[Shaped[Array, "..."]]
+    ) -> Result:
         """A function of each seed's arguments, [seed, …]."""
         if self.together:
             return jax.vmap(function)(*arguments)
@@ -44,11 +51,11 @@ class Problem(eqx.Module):
 class State(eqx.Module):
     """A training between two segments."""
 
-    weights: Any
+    weights: Weights
     """By name, [seed, …]."""
-    moments: Any
+    moments: Moments
     """The optimiser's, [seed, …]."""
-    step: Any
+    step: Int[Array, ""]
     """Steps taken."""
 
 
@@ -56,7 +63,7 @@ class State(eqx.Module):
 def begin(problem: Problem, seeds: Sequence[int]) -> State:
     """Initial weights, each seed's drawn from it alone."""
 
-    def one(key: Any) -> Any:
+    def one(key: PRNGKeyArray) -> tuple[Weights, Moments]:
         weights = Decoder.start(problem.shape, key).weights
         return weights, problem.optimiser.begin(weights)
 
@@ -66,12 +73,12 @@ def begin(problem: Problem, seeds: Sequence[int]) -> State:
     return State(weights, moments, jnp.asarray(0))
 
 
-def batch_keys(seeds: Sequence[int]) -> Any:
+def batch_keys(seeds: Sequence[int]) -> Key[Array, " seed"]:
     """The keys from which the batches of each seed are drawn, [seed]."""
     return jnp.stack([_key(seed, _BATCHES) for seed in seeds])
 
 
-def advance(problem: Problem, keys: Any, state: State, count: int) -> State:
+def advance(problem: Problem, keys: Key[Array, " seed"], state: State, count: int) -> State:
     """Take `count` steps; nothing is compiled anew for another count."""
     # Full single precision on a GPU too, where the default rounds factors to ten bits.
     with jax.default_matmul_precision("highest"):
@@ -79,9 +86,11 @@ def advance(problem: Problem, keys: Any, state: State, count: int) -> State:
 
 
 @eqx.filter_jit
-def _advance(problem: Problem, keys: Any, state: State, count: Any) -> State:
-    def one(key: Any, weights: Any, moments: Any) -> Any:
-        def move(done: Any, carried: Any) -> Any:
+def _advance(
+    problem: Problem, keys: Key[Array, " seed"], state: State, count: Int[Array, ""]
+) -> State:
+    def one(key: PRNGKeyArray, weights: Weights, moments: Moments) -> tuple[Weights, Moments]:
+        def move(done: Int[Array, ""], carried: tuple[Weights, Moments]) -> tuple[Weights, Moments]:
             weights, moments = carried
             step = state.step + done
             tokens = problem.source.batch(jax.random.fold_in(key, step), problem.batch_size)
@@ -94,15 +103,15 @@ def _advance(problem: Problem, keys: Any, state: State, count: Any) -> State:
     return State(weights, moments, state.step + count)
 
 
-def evaluate(problem: Problem, state: State) -> Any:
+def evaluate(problem: Problem, state: State) -> Measured:
     """What the evaluation computes, and the norm of every weight, [seed, …]."""
     with jax.default_matmul_precision("highest"):
         return _evaluate(problem, state)
 
 
 @eqx.filter_jit
-def _evaluate(problem: Problem, state: State) -> Any:
-    def one(weights: Any) -> Any:
+def _evaluate(problem: Problem, state: State) -> Measured:
+    def one(weights: Weights) -> Measured:
         # In the order of the shape: compiled code sees a dictionary sorted by name.
         norms = [jnp.sqrt((weights[name] ** 2).sum()) for name in problem.shape.weights]
         return problem.evaluation.compute(Decoder(weights, problem.shape)), jnp.stack(norms)
@@ -110,5 +119,5 @@ def _evaluate(problem: Problem, state: State) -> Any:
     return problem.over_seeds(one, state.weights)
 
 
-def _key(seed: int, purpose: int) -> Any:
+def _key(seed: int, purpose: int) -> PRNGKeyArray:
     return jax.random.fold_in(jax.random.key(seed), purpose)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from saddlescope.checks import AnyArray
 from saddlescope.measure import (
+    Circuits,
+    FactoredMatrix,
     circuits,
     copying_scores,
     effective_rank,
     marginalised_effective_rank,
     subspace_distance,
 )
-from saddlescope.transformer.decoder import DecoderShape
-
-Weights = dict[str, AnyArray]
+from saddlescope.transformer._decoder import Arrays, DecoderShape, Positions
 
 FACTORS = ("W_Q", "W_K", "W_V", "W_O")
 _HEADS = ("layer", "head")
@@ -38,7 +37,7 @@ def kept_names(shape: DecoderShape) -> tuple[str, ...]:
     return (*FACTORS, "W_E", *(() if shape.tied else ("W_U",)))
 
 
-def measure_course(shape: DecoderShape, records: Sequence[Weights]) -> dict[str, AnyArray]:
+def measure_course(shape: DecoderShape, records: Sequence[Arrays]) -> Arrays:
     """All measures of `AXES`, each [seed, step, …]; NaN where weights are not finite.
 
     Distances are NaN where they are degenerate: a circuit of full rank spans everything. The
@@ -56,8 +55,11 @@ def measure_course(shape: DecoderShape, records: Sequence[Weights]) -> dict[str,
 
 
 def _measure(
-    shape: DecoderShape, record: Weights, final: Any, embedding: AnyArray
-) -> dict[str, AnyArray]:
+    shape: DecoderShape,
+    record: Arrays,
+    final: Circuits,
+    embedding: Float[np.ndarray, "seed K D"],
+) -> Arrays:
     finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
     weights = _sound(record)
     now = _circuits(shape, weights)
@@ -75,16 +77,22 @@ def _measure(
     return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
 
 
-def _distance(current: Any, final: Any) -> AnyArray:
+def _distance(
+    current: FactoredMatrix, final: FactoredMatrix
+) -> Float[np.ndarray, "seed layer head"]:
     found = subspace_distance(current, final)
     return np.where(found.degenerate, np.nan, found.value)
 
 
-def _circuits(shape: DecoderShape, weights: Weights) -> Any:
-    return circuits(*(weights[name] for name in FACTORS), rotary=shape.positions == "rotary")
+def _circuits(shape: DecoderShape, weights: Arrays) -> Circuits:
+    return circuits(
+        *(weights[name] for name in FACTORS), rotary=shape.positions is Positions.rotary
+    )
 
 
-def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
+def _leading(
+    shape: DecoderShape, embedding: Float[np.ndarray, "seed V D"]
+) -> Float[np.ndarray, "seed K D"]:
     """The d_head leading directions of the embedding, as long as their singular values.
 
     As many as a head reads; the whole embedding spans nearly everything, and its distance to
@@ -97,7 +105,7 @@ def _leading(shape: DecoderShape, embedding: AnyArray) -> AnyArray:
     return np.swapaxes(directions[..., -kept:] * sizes[..., None, :], -1, -2)
 
 
-def _copying(shape: DecoderShape, weights: Weights) -> AnyArray:
+def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed layer head"]:
     """The copying score of every head of every seed; unembeddings may leave out some tokens."""
     scores = []
     for seed in range(len(weights["W_Q"])):
@@ -108,11 +116,11 @@ def _copying(shape: DecoderShape, weights: Weights) -> AnyArray:
     return np.stack(scores)
 
 
-def _is_finite(record: Weights, seed: int) -> bool:
+def _is_finite(record: Arrays, seed: int) -> bool:
     return all(bool(np.isfinite(array[seed]).all()) for array in record.values())
 
 
-def _sound(record: Weights) -> Weights:
+def _sound(record: Arrays) -> Arrays:
     """In double precision, what is not finite put to zero."""
     return {
         name: np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.transformer._decoder import Weights
+
+Scalar = float | Float[Array, ""]
+"""A number, or the array that stands for it in compiled code."""
+Moments: TypeAlias = PyTree[Shaped[Array, "..."]]
+"""What Adam remembers of the gradients."""
 
 
 class AdamW(eqx.Module):
@@ -23,36 +30,40 @@ class AdamW(eqx.Module):
     (0.9, 0.98)
     """
 
-    learning_rate: Any
-    weight_decay: Any
-    betas: Any
-    warmup: Any
+    learning_rate: Scalar
+    weight_decay: Scalar
+    betas: tuple[Scalar, Scalar]
+    warmup: Scalar
 
     def __init__(
         self,
-        learning_rate: Any = 3e-3,
-        weight_decay: Any = 0.0,
-        betas: Any = (0.9, 0.99),
-        warmup: Any = 50,
+        learning_rate: object = 3e-3,
+        weight_decay: object = 0.0,
+        betas: object = (0.9, 0.99),
+        warmup: object = 50,
     ) -> None:
         self.learning_rate = number("learning_rate", learning_rate, above=0)
         self.weight_decay = number("weight_decay", weight_decay, at_least=0)
-        if np.shape(betas) != (2,):
+        given = np.asarray(betas)
+        if given.shape != (2,):
             raise InvalidInput("betas", betas, "must be two numbers")
-        self.betas = tuple(number("betas", beta, at_least=0) for beta in betas)
-        if max(self.betas) >= 1:
+        first, second = (number("betas", beta, at_least=0) for beta in given.tolist())
+        if max(first, second) >= 1:
             raise InvalidInput("betas", betas, "must be below 1")
+        self.betas = (first, second)
         self.warmup = whole_number("warmup", warmup, at_least=0)
 
     def traced(self) -> AdamW:
         """The same with arrays for numbers: nothing is compiled anew for other ones."""
         return jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), self)
 
-    def begin(self, weights: Any) -> Any:
+    def begin(self, weights: Weights) -> Moments:
         """The moments before the first step."""
         return self._directions().init(weights)
 
-    def update(self, gradient: Any, moments: Any, weights: Any, step: Any) -> Any:
+    def update(
+        self, gradient: Weights, moments: Moments, weights: Weights, step: Int[Array, ""]
+    ) -> tuple[Weights, Moments]:
         """The weights and the moments after step number `step`, counted from 0."""
         # optax raises a float to the power of its whole count, which strict promotion refuses.
         with jax.numpy_dtype_promotion("standard"):
@@ -62,7 +73,7 @@ class AdamW(eqx.Module):
         changes = {name: rate * direction for name, direction in directions.items()}
         return optax.apply_updates(weights, changes), moments
 
-    def _directions(self) -> Any:
+    def _directions(self) -> optax.GradientTransformation:
         first, second = self.betas
         return optax.chain(
             optax.scale_by_adam(b1=first, b2=second),

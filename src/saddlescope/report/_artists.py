@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.collections import (
@@ -23,10 +25,12 @@ from matplotlib.lines import AxLine, Line2D
 from matplotlib.patches import Patch, Rectangle, StepPatch
 from matplotlib.quiver import Barbs, Quiver
 from matplotlib.text import Annotation, Text
+from matplotlib.typing import ColorType
+from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.report.colours import on_dark, page_colour
-from saddlescope.report.layers import (
+from saddlescope.checks import FloatArray
+from saddlescope.report._colours import on_dark, page_colour
+from saddlescope.report._layers import (
     AbstractLayer,
     Area,
     Boxes,
@@ -38,8 +42,8 @@ from saddlescope.report.layers import (
     Rule,
     number,
 )
-from saddlescope.report.plain_text import plain_text
-from saddlescope.report.thinning import thin_curve, thin_points
+from saddlescope.report._plain_text import plain_text
+from saddlescope.report._thinning import thin_curve, thin_points
 
 POINTS_OF_A_CURVE = 400
 POINTS_OF_A_CLOUD = 1000
@@ -74,6 +78,14 @@ class Window:
         return np.asarray((one.get_transform().transform(values) - low) / (high - low))
 
 
+class About(NamedTuple):
+    """What all layers begin with."""
+
+    look: Look
+    label: str
+    order: float
+
+
 def read_layers(axes: Axes) -> list[AbstractLayer]:
     """Everything that is drawn in data of the axes, the lowest first."""
     window = Window(axes)
@@ -90,7 +102,7 @@ def read_layers(axes: Axes) -> list[AbstractLayer]:
     return sorted(found, key=lambda layer: layer.order)
 
 
-def look_of(artist: Any) -> Look | None:
+def look_of(artist: Artist) -> Look | None:
     """How a line, a collection or a patch looks; None for other things."""
     alpha = artist.get_alpha()
     shown = float(alpha) if isinstance(alpha, (int, float)) else 1.0
@@ -106,13 +118,13 @@ def look_of(artist: Any) -> Look | None:
     return None
 
 
-def _look_of_line(line: Any, alpha: float) -> Look:
+def _look_of_line(line: Line2D, alpha: float) -> Look:
     style, marker = line.get_linestyle(), line.get_marker()
     drawn = style not in ("None", "none", "", " ")
-    kind = "" if marker in (None, "None", "none", "", " ") else _MARKERS.get(marker, "circle")
+    kind = "" if marker in (None, "None", "none", "", " ") else _MARKERS.get(str(marker), "circle")
     return Look(
         _pair(line.get_color() if drawn or not kind else line.get_markeredgecolor()),
-        _DASHES.get(style, ()) if drawn else (),
+        _DASHES.get(str(style), ()) if drawn else (),
         _pixels(line.get_linewidth()) if drawn else 0.0,
         kind,
         _pixels(line.get_markersize()) * (0.5 if marker == "." else 1.0) if kind else 0.0,
@@ -121,16 +133,19 @@ def _look_of_line(line: Any, alpha: float) -> Look:
     )
 
 
-def _look_of_lines(lines: Any, alpha: float) -> Look | None:
-    colours = lines.get_edgecolors()
+def _look_of_lines(lines: LineCollection | ContourSet, alpha: float) -> Look | None:
+    colours = np.asarray(lines.get_edgecolor())
     if not len(colours):
         return None
-    dash = () if lines.get_linestyles()[0][1] is None else _DASHES["--"]
-    return Look(_pair(colours[0]), dash, _pixels(lines.get_linewidths()[0]), alpha=alpha)
+    # A collection has a list of them, whatever the stub says.
+    styles: list[tuple[float, list[float] | None]] = lines.get_linestyle()  # type: ignore[assignment]
+    dash = () if styles[0][1] is None else _DASHES["--"]
+    return Look(_pair(colours[0]), dash, _pixels(np.ravel(lines.get_linewidth())[0]), alpha=alpha)
 
 
-def _look_of_cloud(cloud: Any, alpha: float) -> Look | None:
-    faces, edges, sizes = cloud.get_facecolors(), cloud.get_edgecolors(), cloud.get_sizes()
+def _look_of_cloud(cloud: PathCollection, alpha: float) -> Look | None:
+    faces, edges = np.asarray(cloud.get_facecolor()), np.asarray(cloud.get_edgecolor())
+    sizes = cloud.get_sizes()
     filled = len(faces) > 0 and bool(faces[0][3] > 0)
     if not filled and not len(edges):
         return None
@@ -139,7 +154,7 @@ def _look_of_cloud(cloud: Any, alpha: float) -> Look | None:
     return Look(_pair(colour), marker="circle", size=size, filled=filled, alpha=alpha)
 
 
-def _layers_of(artist: Any, axes: Axes, window: Window) -> Iterator[AbstractLayer]:
+def _layers_of(artist: Artist, axes: Axes, window: Window) -> Iterator[AbstractLayer]:
     if isinstance(artist, (AxesImage, QuadMesh)):
         yield _heat_map(artist, axes)
         return
@@ -148,7 +163,7 @@ def _layers_of(artist: Any, axes: Axes, window: Window) -> Iterator[AbstractLaye
         return
     if isinstance(artist, (Quiver, Barbs)) or (look := look_of(artist)) is None:
         return
-    about = {"look": look, "label": _label(artist), "order": float(artist.get_zorder())}
+    about = About(look, _label(artist), float(artist.get_zorder()))
     if isinstance(artist, Line2D):
         yield from _line(artist, axes, window, about)
     elif isinstance(artist, PathCollection):
@@ -163,7 +178,7 @@ def _layers_of(artist: Any, axes: Axes, window: Window) -> Iterator[AbstractLaye
         yield from _areas(artist, axes, window, about)
 
 
-def _line(line: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Iterator[AbstractLayer]:
+def _line(line: Line2D, axes: Axes, window: Window, about: About) -> Iterator[AbstractLayer]:
     if isinstance(line, AxLine):
         seen = line.get_transform().transform([[0.0, 0.0], [1.0, 1.0]])
         ends = axes.transData.inverted().transform(seen)
@@ -173,37 +188,38 @@ def _line(line: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Itera
     if not (np.isfinite(x).any() and np.isfinite(y).any()):
         return
     if line.get_transform() == axes.get_yaxis_transform(which="grid"):
-        yield Rule(**about, axis="y", at=number(y[0]) or 0.0)
+        yield Rule(*about, axis="y", at=number(y[0]) or 0.0)
     elif line.get_transform() == axes.get_xaxis_transform(which="grid"):
-        yield Rule(**about, axis="x", at=number(x[0]) or 0.0)
+        yield Rule(*about, axis="x", at=number(x[0]) or 0.0)
     elif line.get_transform().contains_branch(axes.transData):
         if line.get_drawstyle() != "default":
             x, y = STEP_LOOKUP_MAP[line.get_drawstyle()](x, y)
         yield from _curve(x, y, window, about)
 
 
-def _stairs(stairs: Any, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
-    steps = stairs.get_data()
+def _stairs(stairs: StepPatch, window: Window, about: About) -> Iterator[Curve]:
+    values, edges, _ = stairs.get_data()
     look = Look(_pair(stairs.get_edgecolor()), width=_pixels(stairs.get_linewidth()))
-    across, up = np.repeat(steps.edges, 2)[1:-1], np.repeat(steps.values, 2)
-    yield from _curve(across, up, window, {**about, "look": look})
+    across, up = np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
+    yield from _curve(across, up, window, about._replace(look=look))
 
 
-def _areas(areas: Any, axes: Axes, window: Window, about: dict[str, Any]) -> Iterator[Area]:
+def _areas(areas: PolyCollection, axes: Axes, window: Window, about: About) -> Iterator[Area]:
     if areas.get_transform().contains_branch(axes.transData):
         for path in areas.get_paths():
-            x, y = _kept(path.vertices[:, 0], path.vertices[:, 1], window, None)
-            yield Area(**about, x=x, y=y)
+            corners = np.asarray(path.vertices, dtype=float)
+            x, y = _kept(corners[:, 0], corners[:, 1], window, None)
+            yield Area(*about, x=x, y=y)
 
 
-def _curve(x: FloatArray, y: FloatArray, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
+def _curve(x: FloatArray, y: FloatArray, window: Window, about: About) -> Iterator[Curve]:
     if not len(x):
         # A key to the legend, without points.
-        yield Curve(**about)
+        yield Curve(*about)
         return
-    kept = _kept(x, y, window, about["look"])
+    kept = _kept(x, y, window, about.look)
     if kept[0]:
-        yield Curve(**about, x=kept[0], y=kept[1], points=len(x))
+        yield Curve(*about, x=kept[0], y=kept[1], points=len(x))
 
 
 def _kept(
@@ -224,7 +240,7 @@ def _kept(
     return _rounded(np.where(gap, np.nan, x[chosen])), _rounded(np.where(gap, np.nan, y[chosen]))
 
 
-def _within(across: FloatArray, joined: bool) -> AnyArray:
+def _within(across: FloatArray, joined: bool) -> Bool[np.ndarray, " point"]:
     """Which points can be seen, or are the ends of a piece of line that can."""
     if not joined:
         return np.asarray((across >= -0.02) & (across <= 1.02))
@@ -235,17 +251,17 @@ def _within(across: FloatArray, joined: bool) -> AnyArray:
     return np.asarray(np.concatenate([seen, [False]]) | np.concatenate([[False], seen]) | inside)
 
 
-def _cloud(artist: Any, window: Window, about: dict[str, Any]) -> Iterator[Curve]:
+def _cloud(artist: PathCollection, window: Window, about: About) -> Iterator[Curve]:
     places: FloatArray = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
     x, y = places[:, 0], places[:, 1]
     across, up = window.shares(x, "x"), window.shares(y, "y")
     chosen = thin_points(across, up, POINTS_OF_A_CLOUD)
-    faces = artist.get_facecolors() if about["look"].filled else artist.get_edgecolors()
+    faces = np.asarray(artist.get_facecolor() if about.look.filled else artist.get_edgecolor())
     own = tuple(_pair(faces[place]) for place in chosen) if len(faces) == len(x) > 1 else ()
-    yield Curve(**about, x=_rounded(x[chosen]), y=_rounded(y[chosen]), colours=own, points=len(x))
+    yield Curve(*about, x=_rounded(x[chosen]), y=_rounded(y[chosen]), colours=own, points=len(x))
 
 
-def _joined(artist: Any) -> tuple[FloatArray, FloatArray]:
+def _joined(artist: LineCollection | ContourSet) -> tuple[FloatArray, FloatArray]:
     """The paths of a collection as one curve with gaps."""
     pieces = [piece for path in artist.get_paths() for piece in path.to_polygons(closed_only=False)]
     gap = np.full((1, 2), np.nan)
@@ -271,7 +287,7 @@ def _bars(group: BarContainer) -> Iterator[Boxes]:
         )
 
 
-def _span(artist: Rectangle, axes: Axes, about: dict[str, Any]) -> Iterator[Boxes]:
+def _span(artist: Rectangle, axes: Axes, about: About) -> Iterator[Boxes]:
     (left, bottom), right, top = artist.get_xy(), artist.get_width(), artist.get_height()
     corners = _rounded(np.array([left, bottom, left + right, bottom + top]))
     transform = artist.get_data_transform()
@@ -281,10 +297,10 @@ def _span(artist: Rectangle, axes: Axes, about: dict[str, Any]) -> Iterator[Boxe
         corners = (corners[0], None, corners[2], None)
     elif transform != axes.transData:
         return
-    yield Boxes(**about, boxes=(corners,), bars=False)
+    yield Boxes(*about, boxes=(corners,), bars=False)
 
 
-def _heat_map(artist: Any, axes: Axes) -> AbstractLayer:
+def _heat_map(artist: AxesImage | QuadMesh, axes: Axes) -> AbstractLayer:
     values: FloatArray = np.ma.filled(np.ma.asarray(artist.get_array(), dtype=float), np.nan)
     if isinstance(artist, QuadMesh):
         corners = np.asarray(artist.get_coordinates())
@@ -311,7 +327,7 @@ def _heat_map(artist: Any, axes: Axes) -> AbstractLayer:
     )
 
 
-def _scale_name(artist: Any, axes: Axes) -> str:
+def _scale_name(artist: AxesImage | QuadMesh, axes: Axes) -> str:
     """What the colours mean: the label of its own colour bar, or of one with the same limits."""
     bars = [artist.colorbar]
     for other in axes.figure.axes:
@@ -323,37 +339,37 @@ def _scale_name(artist: Any, axes: Axes) -> str:
     return ""
 
 
-def _note(artist: Any, axes: Axes) -> Iterator[Note]:
+def _note(artist: Text, axes: Axes) -> Iterator[Note]:
     text = plain_text(artist.get_text())
     if not text or artist.get_transform() != axes.transData or isinstance(artist, Annotation):
         return
     x, y = artist.get_position()
     yield Note(
-        Look(_pair(artist.get_color()), size=_pixels(artist.get_fontsize())),
+        Look(_pair(artist.get_color()), size=_pixels(float(artist.get_fontsize()))),
         order=float(artist.get_zorder()),
         x=float(x),
         y=float(y),
         text=text,
-        align=str(artist.get_ha()),
+        align=str(artist.get_horizontalalignment()),
         baseline={"center": "middle", "center_baseline": "middle", "baseline": "alphabetic"}.get(
-            str(artist.get_va()), str(artist.get_va())
+            str(artist.get_verticalalignment()), str(artist.get_verticalalignment())
         ),
     )
 
 
-def _label(artist: Any) -> str:
+def _label(artist: Artist | BarContainer) -> str:
     label = str(artist.get_label() or "")
     return "" if label.startswith("_") else plain_text(label)
 
 
-def _pair(colour: Any) -> Colours:
+def _pair(colour: ColorType | FloatArray) -> Colours:
     light = page_colour(colour)
     return light, on_dark(light)
 
 
-def _pixels(points: Any) -> float:
+def _pixels(points: float) -> float:
     return round(float(points) * _PIXELS_A_POINT, 1)
 
 
-def _rounded(values: Any) -> tuple[Any, ...]:
+def _rounded(values: ArrayLike) -> tuple[float | None, ...]:
     return tuple(number(value) for value in np.asarray(values, dtype=float).ravel())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar, SupportsFloat
 
 Colours = tuple[str, str]
 
@@ -23,7 +22,7 @@ class Look:
     alpha: float = 1.0
 
     @property
-    def form(self) -> tuple[Any, ...]:
+    def form(self) -> tuple[tuple[float, ...], bool, str, bool]:
         """What is left of it in grey."""
         return (self.dash, self.width > 0, self.marker, self.filled)
 
@@ -39,9 +38,9 @@ class AbstractLayer:
     entry: int | None = None
     """The line of the legend that it belongs to."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        found = {"kind": self.kind}
+        found: dict[str, object] = {"kind": self.kind}
         for one in fields(self):
             if one.name not in ("order", "label"):
                 found[one.name] = plain(getattr(self, one.name))
@@ -94,8 +93,8 @@ class HeatMap(AbstractLayer):
     """Values of cells, rows upwards along the y edges; colours from low to high."""
 
     kind = "map"
-    x_edges: tuple[float, ...] = ()
-    y_edges: tuple[float, ...] = ()
+    x_edges: tuple[float | None, ...] = ()
+    y_edges: tuple[float | None, ...] = ()
     values: tuple[tuple[float | None, ...], ...] = ()
     stops: tuple[str, ...] = ()
     low: float = 0.0
@@ -116,17 +115,17 @@ class Note(AbstractLayer):
     baseline: str = "bottom"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """As JSON has it."""
     if isinstance(value, Look):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     return [plain(part) for part in value] if isinstance(value, tuple) else value
 
 
-def number(value: Any) -> float | None:
+def number(value: SupportsFloat) -> float | None:
     """Six digits, and None for what is not finite.
 
     >>> number(1/3), number(float("nan"))
     (0.333333, None)
     """
-    return float(f"{float(value):.6g}") if np.isfinite(value) else None
+    return float(f"{float(value):.6g}") if math.isfinite(value) else None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
-from saddlescope.checks import AnyArray
 from saddlescope.measure import in_context_score, prefix_matching
-from saddlescope.transformer.decoder import Decoder, cross_entropy
+from saddlescope.transformer._decoder import Arrays, Decoder, cross_entropy
 from saddlescope.transformer.sources.base import AbstractSource
 from saddlescope.transformer.sources.modular import ModularArithmetic
 from saddlescope.transformer.sources.repeated import RepeatedTokens
@@ -21,18 +19,19 @@ from saddlescope.transformer.sources.repeated import RepeatedTokens
 # patterns leave the device at every record.
 _PROBES, _LONGEST_PROBE = 16, 128
 
-Answers = dict[str, AnyArray]
+Computed = dict[str, Shaped[Array, "..."]]
+"""What is computed on the device, by name."""
 
 
 class AbstractEvaluation(eqx.Module):
     """Questions whose answers are recorded: computed on the device, finished in NumPy."""
 
     @abc.abstractmethod
-    def compute(self, decoder: Decoder) -> dict[str, Array]:
+    def compute(self, decoder: Decoder) -> Computed:
         """Compiled: whatever `finish` needs, for one decoder."""
 
     @abc.abstractmethod
-    def finish(self, computed: Answers) -> Answers:
+    def finish(self, computed: Arrays) -> Arrays:
         """The answers by name."""
 
     @abc.abstractmethod
@@ -53,7 +52,7 @@ class LanguageEvaluation(AbstractEvaluation):
     probes: Int[Array, "P R"]
 
     @staticmethod
-    def of(source: AbstractSource, key: Any, size: int) -> LanguageEvaluation:
+    def of(source: AbstractSource, key: PRNGKeyArray, size: int) -> LanguageEvaluation:
         """Sequences held out by a source, and random tokens from its vocabulary, repeated."""
         length = min(source.context, _LONGEST_PROBE)
         repeated = RepeatedTokens(
@@ -63,14 +62,14 @@ class LanguageEvaluation(AbstractEvaluation):
         probes = repeated.batch(key, _PROBES)[:, :-1]
         return LanguageEvaluation(source.held_out(key, size), probes)
 
-    def compute(self, decoder: Decoder) -> dict[str, Array]:
+    def compute(self, decoder: Decoder) -> Computed:
         """Token losses, mean over sequences, and the patterns [layer, probe, head, query, key]."""
         return {
             "token_loss": decoder.token_losses(self.sequences).mean(0),
             "patterns": jnp.moveaxis(decoder.patterns(self.probes), -4, 0),
         }
 
-    def finish(self, computed: Answers) -> Answers:
+    def finish(self, computed: Arrays) -> Arrays:
         """The answers by name."""
         losses, patterns = computed["token_loss"], computed["patterns"]
         heads = (patterns.shape[0], patterns.shape[2])
@@ -81,7 +80,7 @@ class LanguageEvaluation(AbstractEvaluation):
         return {
             "loss": np.asarray(losses.mean()),
             "token_loss": losses,
-            "early_loss": losses[where["early"]].mean(),
+            "early_loss": np.asarray(losses[where["early"]].mean()),
             "in_context_score": np.asarray(score),
             "prefix_matching": np.broadcast_to(matching, heads),
         }
@@ -125,9 +124,9 @@ class ArithmeticEvaluation(AbstractEvaluation):
         """The pairs of a source."""
         return ArithmeticEvaluation(source.train, source.test)
 
-    def compute(self, decoder: Decoder) -> dict[str, Array]:
+    def compute(self, decoder: Decoder) -> Computed:
         """The answers by name."""
-        answers = {}
+        answers: Computed = {}
         for name, pairs in (("train", self.train), ("test", self.test)):
             logits, results = decoder.logits(pairs[:, :-1], start=2)[:, 0], pairs[:, -1]
             answers[f"{name}_loss"] = cross_entropy(logits, results).mean()
@@ -138,7 +137,7 @@ class ArithmeticEvaluation(AbstractEvaluation):
         power = (waves.real**2 + waves.imag**2).sum(1)
         return {**answers, "embedding_power": power / power.sum()}
 
-    def finish(self, computed: Answers) -> Answers:
+    def finish(self, computed: Arrays) -> Arrays:
         """The answers by name."""
         return computed
 

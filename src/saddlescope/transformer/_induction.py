@@ -8,103 +8,148 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from saddlescope.checks import number, one_of, whole_number
+from saddlescope.checks import number, seed_labels, whole_number, word_of
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.progress import Progress, Report
-from saddlescope.transformer.checkpoint import remove_checkpoint
-from saddlescope.transformer.decoder import DecoderShape
-from saddlescope.transformer.metrics import load_metrics, save_metrics
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._checkpoint import remove_checkpoint
+from saddlescope.transformer._decoder import DecoderShape, Positions
+from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
 from saddlescope.transformer.sources.bpe import BYTES
-from saddlescope.transformer.sources.text import read
-from saddlescope.transformer.training import chosen_seeds, fit, recorded_steps
-
-SOURCES = ("repeated", "text", "triggers")
+from saddlescope.transformer.sources.text import Encoding, read
 
 
-@dataclass(frozen=True)
+class Corpus(StrEnum):
+    """What decoders are trained on: repeated random tokens, a text, or bigrams with triggers."""
+
+    repeated = "repeated"
+    text = "text"
+    triggers = "triggers"
+
+
+@dataclass(frozen=True, init=False)
 class InductionExperiment:
     """Attention-only decoders of each depth in `layers`, trained alike.
 
-    `vocabulary` is that of the source: for text, byte pairs where it exceeds 256, and bytes
-    otherwise; `text` is the file or folder, None for the standard library's sources, of which
-    `text_bytes` are taken. `record` is how many steps are measured, or which.
+    `corpus` is what they are trained on, `repeated`, `text` or `triggers`, and `vocabulary` is its
+    own: for text, byte pairs where it exceeds 256, and bytes otherwise. `text_path` is the file or
+    folder of text, None for the standard library's sources, of which `text_bytes` are taken.
+    `record` is how many steps are measured, or which.
 
-    The defaults take some minutes on two cores. `paper()` is for a GPU, `quick()` for tests.
+    The defaults take some minutes on two cores. `large()` is for a GPU, `quick()` for tests.
 
     >>> InductionExperiment(layers=(2,), seeds=3).shape(2).d_head
     16
     """
 
-    layers: Any = (1, 2, 3, 4)
-    seeds: Any = 1
-    source: Any = "repeated"
-    text: Any = None
-    text_bytes: Any = 4_000_000
-    vocabulary: Any = 64
-    context: Any = 128
-    heads: Any = 4
-    d_model: Any = 64
-    positions: Any = "learned"
-    layer_norm: Any = True
-    steps: Any = 1500
-    batch_size: Any = 32
-    learning_rate: Any = 3e-3
-    weight_decay: Any = 0.0
-    betas: Any = (0.9, 0.99)
-    warmup: Any = 50
-    record: Any = 101
+    layers: tuple[int, ...]
+    seeds: tuple[int, ...]
+    corpus: Corpus
+    text_path: str | None
+    text_bytes: int
+    vocabulary: int
+    context: int
+    heads: int
+    d_model: int
+    positions: Positions
+    layer_norm: bool
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float]
+    warmup: int
+    record: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        depths = np.ravel(self.layers).tolist()
-        depths = tuple(sorted({whole_number("layers", depth) for depth in depths}))
+    def __init__(
+        self,
+        layers: object = (1, 2, 3, 4),
+        seeds: object = 1,
+        corpus: object = Corpus.repeated,
+        text_path: object = None,
+        text_bytes: object = 4_000_000,
+        vocabulary: object = 64,
+        context: object = 128,
+        heads: object = 4,
+        d_model: object = 64,
+        positions: object = Positions.learned,
+        layer_norm: object = True,
+        steps: object = 1500,
+        batch_size: object = 32,
+        learning_rate: object = 3e-3,
+        weight_decay: object = 0.0,
+        betas: object = (0.9, 0.99),
+        warmup: object = 50,
+        record: object = 101,
+    ) -> None:
+        given = np.asarray(layers).ravel().tolist()
+        depths = sorted({whole_number("layers", depth) for depth in given})
         if not depths:
-            raise InvalidInput("layers", self.layers, "must be one depth or more")
-        object.__setattr__(self, "layers", depths)
-        object.__setattr__(self, "seeds", chosen_seeds(self.seeds))
-        one_of("source", self.source, SOURCES)
-        if self.text is not None:
-            object.__setattr__(self, "text", str(self.text))
-        for field in ("text_bytes", "vocabulary", "context", "steps", "batch_size"):
-            object.__setattr__(self, field, whole_number(field, getattr(self, field)))
-        record = recorded_steps(self.steps, self.record)
-        object.__setattr__(self, "record", tuple(record.tolist()))
-        AdamW(self.learning_rate, self.weight_decay, self.betas, self.warmup)
-        object.__setattr__(self, "betas", tuple(self.betas))
-        for depth in depths:
-            self.shape(depth)
+            raise InvalidInput("layers", layers, "must be one depth or more")
+        last = whole_number("steps", steps)
+        shape = DecoderShape(
+            vocabulary,
+            context,
+            heads=heads,
+            d_model=d_model,
+            positions=positions,
+            layer_norm=layer_norm,
+        )
+        optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
+        vars(self).update(
+            layers=tuple(depths),
+            seeds=seed_labels(seeds),
+            corpus=word_of("corpus", corpus, Corpus),
+            text_path=None if text_path is None else str(text_path),
+            text_bytes=whole_number("text_bytes", text_bytes),
+            vocabulary=shape.vocabulary,
+            context=shape.context,
+            heads=shape.heads,
+            d_model=shape.d_model,
+            positions=shape.positions,
+            layer_norm=shape.layer_norm,
+            steps=last,
+            batch_size=whole_number("batch_size", batch_size),
+            record=tuple(recorded_steps(last, record).tolist()),
+            **dataclasses.asdict(optimiser),
+        )
 
     @staticmethod
-    def paper(source: Any = "repeated", **changes: Any) -> InductionExperiment:
-        """For a GPU: a wider model, every depth, three seeds; `source` as well `"text"`."""
-        wide = {"seeds": 3, "source": source, "d_model": 256, "heads": 8, "learning_rate": 1e-3}
-        wide |= {"batch_size": 64, "warmup": 100, "record": 101}
-        by_source = {
-            "repeated": {"vocabulary": 128, "steps": 3000},
-            "text": {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000},
-            "triggers": {"vocabulary": 128, "steps": 3000},
+    def large(corpus: object = Corpus.repeated, **changes: object) -> InductionExperiment:
+        """For a GPU: a wider model, every depth, three seeds."""
+        wide: dict[str, object] = {
+            "seeds": 3,
+            "corpus": corpus,
+            "d_model": 256,
+            "heads": 8,
+            "learning_rate": 1e-3,
         }
-        one_of("source", source, SOURCES)
-        return InductionExperiment(**{**wide, **by_source[source], **changes})
+        wide |= {"batch_size": 64, "warmup": 100, "record": 101}
+        if word_of("corpus", corpus, Corpus) is Corpus.text:
+            wide |= {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000}
+        else:
+            wide |= {"vocabulary": 128, "steps": 3000}
+        return InductionExperiment(**{**wide, **changes})
 
     @staticmethod
-    def quick(**changes: Any) -> InductionExperiment:
+    def quick(**changes: object) -> InductionExperiment:
         """For tests: one and two layers on short sequences, in seconds."""
-        small = {"layers": (1, 2), "vocabulary": 32, "context": 32, "heads": 2, "d_model": 32}
-        small |= {"positions": "rotary", "learning_rate": 1e-2, "warmup": 20}
-        small |= {"steps": 400, "record": 21}
+        small: dict[str, object] = {"layers": (1, 2), "vocabulary": 32, "context": 32, "heads": 2}
+        small |= {"d_model": 32, "positions": Positions.rotary, "learning_rate": 1e-2}
+        small |= {"warmup": 20, "steps": 400, "record": 21}
         return InductionExperiment(**{**small, **changes})
 
     def shape(self, layers: int) -> DecoderShape:
         """The decoder of one depth."""
-        is_bytes = self.source == "text" and self.vocabulary <= BYTES
+        is_bytes = self.corpus is Corpus.text and self.vocabulary <= BYTES
         return DecoderShape(
             vocabulary=BYTES if is_bytes else self.vocabulary,
             context=self.context,
@@ -117,20 +162,20 @@ class InductionExperiment:
 
     def inputs(self) -> str:
         """A digest of the text that is read; nothing else comes from outside."""
-        if self.source != "text":
+        if self.corpus is not Corpus.text:
             return ""
-        return hashlib.sha256(read(self.text, self.text_bytes)).hexdigest()[:16]
+        return hashlib.sha256(read(self.text_path, self.text_bytes)).hexdigest()[:16]
 
     def make_source(self) -> AbstractSource:
         """What the decoders are trained on."""
-        if self.source == "repeated":
+        if self.corpus is Corpus.repeated:
             eighth, half = max(self.context // 8, 1), self.context // 2
             return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
-        if self.source == "triggers":
+        if self.corpus is Corpus.triggers:
             return BigramTriggers(self.vocabulary, self.context)
-        encoding = "bytes" if self.vocabulary <= BYTES else "bpe"
+        encoding = Encoding.bytes if self.vocabulary <= BYTES else Encoding.bpe
         return Text(
-            self.text,
+            self.text_path,
             context=self.context,
             encoding=encoding,
             vocabulary=self.vocabulary,
@@ -196,7 +241,11 @@ class InductionExperiment:
 
 
 def emergence(
-    dataset: Any, *, way: Any = 0.5, least_saving: Any = 0.5, least_prefix_matching: Any = 0.2
+    dataset: object,
+    *,
+    way: object = 0.5,
+    least_saving: object = 0.5,
+    least_prefix_matching: object = 0.2,
 ) -> xr.DataArray:
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 

@@ -8,28 +8,28 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array, Int, Shaped
 
-from saddlescope.checks import AnyArray, whole_number
+from saddlescope.checks import AnyArray, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
-from saddlescope.transformer import course
-from saddlescope.transformer.checkpoint import Arrays, Folder
-from saddlescope.transformer.decoder import Decoder, DecoderShape
-from saddlescope.transformer.evaluation import (
+from saddlescope.transformer._checkpoint import Folder
+from saddlescope.transformer._course import AXES, kept_names, measure_course
+from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
+from saddlescope.transformer._evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,
     LanguageEvaluation,
 )
-from saddlescope.transformer.optimiser import AdamW
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._stepping import Problem, State, advance, batch_keys, begin, evaluate
 from saddlescope.transformer.sources import AbstractSource, ModularArithmetic
-from saddlescope.transformer.stepping import Problem, State, advance, batch_keys, begin, evaluate
 
 # A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
 _SEGMENT_SECONDS = 0.5
@@ -55,17 +55,17 @@ class Fit:
 
 
 def fit(
-    shape: Any,
-    source: Any,
+    shape: object,
+    source: object,
     *,
-    steps: Any,
-    batch_size: Any = 32,
-    learning_rate: Any = 3e-3,
-    weight_decay: Any = 0.0,
-    betas: Any = (0.9, 0.99),
-    warmup: Any = 50,
-    seeds: Any = 1,
-    record: Any = 101,
+    steps: object,
+    batch_size: object = 32,
+    learning_rate: object = 3e-3,
+    weight_decay: object = 0.0,
+    betas: object = (0.9, 0.99),
+    warmup: object = 50,
+    seeds: object = 1,
+    record: object = 101,
     evaluation: AbstractEvaluation | None = None,
     together: bool | None = None,
     progress: Report | None = None,
@@ -94,14 +94,14 @@ def fit(
     >>> fit(shape, source, steps=4, record=3).dataset["loss"].dims
     ('seed', 'step')
     """
-    _check(shape, source)
+    made, drawn = _checked(shape, source)
     optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
-    size, chosen = whole_number("batch_size", batch_size), chosen_seeds(seeds)
+    size, chosen = whole_number("batch_size", batch_size), seed_labels(seeds)
     grid = recorded_steps(whole_number("steps", steps), record)
     problem = Problem(
-        source=source,
-        evaluation=_evaluation(source) if evaluation is None else evaluation,
-        shape=shape,
+        source=drawn,
+        evaluation=_evaluation(drawn) if evaluation is None else evaluation,
+        shape=made,
         optimiser=optimiser.traced(),
         batch_size=size,
         together=jax.default_backend() != "cpu" if together is None else bool(together),
@@ -111,32 +111,23 @@ def fit(
         return training.carry_out(stop, progress, checkpoint)
 
 
-def chosen_seeds(seeds: Any) -> tuple[int, ...]:
-    """The seeds that a number (0 to n − 1) or a sequence names."""
-    if np.ndim(seeds) == 0:
-        return tuple(range(whole_number("seeds", seeds)))
-    chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in np.ravel(seeds).tolist())
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InvalidInput("seeds", seeds, "must be one seed or more, none twice")
-    return chosen
-
-
-def recorded_steps(steps: int, record: Any) -> AnyArray:
+def recorded_steps(steps: int, record: object) -> Int[np.ndarray, " record"]:
     """The steps at which to measure: a number of them, evenly spaced, or given ones.
 
     >>> recorded_steps(10, 3).tolist()
     [0, 5, 10]
     """
-    if np.ndim(record) == 0:
+    times = np.asarray(record)
+    if times.ndim == 0:
         points = whole_number("record", record, at_least=2)
         return np.unique(np.linspace(0, steps, points).round().astype(np.int64))
-    given = np.unique([whole_number("record", at, at_least=0) for at in np.ravel(record).tolist()])
+    given = np.unique([whole_number("record", at, at_least=0) for at in times.ravel().tolist()])
     if not len(given) or given[-1] != steps:
         raise InvalidInput("record", record, f"must end with the last step, {steps}")
     return given.astype(np.int64)
 
 
-def _check(shape: object, source: object) -> None:
+def _checked(shape: object, source: object) -> tuple[DecoderShape, AbstractSource]:
     if not isinstance(shape, DecoderShape):
         raise InvalidInput("shape", shape, "must be a DecoderShape")
     if not isinstance(source, AbstractSource):
@@ -145,6 +136,7 @@ def _check(shape: object, source: object) -> None:
         least, have = getattr(source, name), getattr(shape, name)
         if have < least:
             raise InvalidInput(name, have, f"must be at least the source's {least}")
+    return shape, source
 
 
 def _evaluation(source: AbstractSource) -> AbstractEvaluation:
@@ -175,9 +167,9 @@ class _Training:
     problem: Problem
     optimiser: AdamW
     seeds: tuple[int, ...]
-    grid: AnyArray
+    grid: Int[np.ndarray, " record"]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """What names the training, as plain values."""
         return {
             **dataclasses.asdict(self.problem.shape),
@@ -204,7 +196,7 @@ class _Training:
         if saved is not None:
             state, recorded = self._restore(state, *saved)
         state = self._advance(state, recorded, stop, report, folder)
-        measured = course.measure_course(self.problem.shape, recorded.weights)
+        measured = measure_course(self.problem.shape, recorded.weights)
         weights = {name: np.asarray(array) for name, array in state.weights.items()}
         return Fit(self._dataset(recorded, measured), self.problem.shape, weights)
 
@@ -249,7 +241,7 @@ class _Training:
         ]
         by_name = {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
         recorded.answers.append({**by_name, "norm": norms})
-        names = course.kept_names(self.problem.shape)
+        names = kept_names(self.problem.shape)
         recorded.weights.append({name: np.asarray(state.weights[name]) for name in names})
 
     def _restore(
@@ -276,7 +268,7 @@ class _Training:
     def _dataset(self, recorded: _Recorded, measured: Arrays) -> xr.Dataset:
         """Labelled, in double precision."""
         shape = self.problem.shape
-        axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **course.AXES}
+        axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **AXES}
         answers = {name: np.swapaxes(array, 0, 1) for name, array in recorded.stacked().items()}
         variables = {
             name: (("seed", "step", *axes[name]), np.asarray(array, dtype=np.float64))
@@ -300,9 +292,11 @@ class _Training:
         return dataset
 
 
-def _leaves(state: State, recorded: _Recorded) -> dict[str, Any]:
-    state_leaves = {f"state.{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))}
-    return state_leaves | {f"answer.{name}": array for name, array in recorded.stacked().items()}
+def _leaves(state: State, recorded: _Recorded) -> dict[str, Shaped[Array, "..."] | AnyArray]:
+    found: dict[str, Shaped[Array, "..."] | AnyArray] = {
+        f"state.{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))
+    }
+    return found | {f"answer.{name}": array for name, array in recorded.stacked().items()}
 
 
 def _next_budget(budget: int, taken: int, seconds: float) -> int:

@@ -6,7 +6,6 @@ The picture is drawn once, by matplotlib; `assets/panels.js` draws what is read 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from saddlescope.report.artists import look_of, read_layers
-from saddlescope.report.layers import (
+from saddlescope.report._artists import look_of, read_layers
+from saddlescope.report._layers import (
     AbstractLayer,
     Boxes,
     Curve,
@@ -26,7 +25,7 @@ from saddlescope.report.layers import (
     number,
     plain,
 )
-from saddlescope.report.plain_text import plain_text
+from saddlescope.report._plain_text import plain_text
 
 _SCALES = {"linear": "linear", "log": "log", "symlog": "asinh", "asinh": "asinh"}
 
@@ -43,13 +42,13 @@ class Axis:
     low: float
     high: float
     inverted: bool = False
-    ticks: tuple[float, ...] = ()
+    ticks: tuple[float | None, ...] = ()
     names: tuple[str, ...] = ()
     bare: bool = False
     threshold: float = 1.0
     """Below this, in size, an `asinh` scale is linear."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {name: plain(value) for name, value in vars(self).items()}
 
@@ -61,7 +60,7 @@ class Entry:
     label: str
     look: Look
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {"label": self.label, "look": plain(self.look)}
 
@@ -81,7 +80,7 @@ class Panel:
     share: float
     ratio: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
             "title": self.title,
@@ -174,7 +173,7 @@ def _axis(axes: Axes, name: str) -> Axis:
     axis = getattr(axes, f"{name}axis")
     begin, end = (float(value) for value in axis.get_view_interval())
     locator = axis.get_major_locator()
-    ticks: tuple[Any, ...] = ()
+    ticks: tuple[float | None, ...] = ()
     names: tuple[str, ...] = ()
     bare = isinstance(locator, NullLocator)
     if isinstance(locator, (FixedLocator, StrCategoryLocator)):
@@ -209,7 +208,7 @@ def _axis_label(axes: Axes, name: str) -> str:
 
 def _entries(axes: Axes, layers: list[AbstractLayer]) -> list[Entry]:
     """The legend: what is labelled, and what legends show besides."""
-    found = {}
+    found: dict[str, Entry] = {}
     for layer in layers:
         if layer.label and layer.label not in found:
             found[layer.label] = Entry(layer.label, layer.look)
@@ -217,7 +216,8 @@ def _entries(axes: Axes, layers: list[AbstractLayer]) -> list[Entry]:
     for legend in legends:
         if isinstance(legend, Legend):
             for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
-                label, look = plain_text(text.get_text()), look_of(handle)
+                label = plain_text(text.get_text())
+                look = None if handle is None else look_of(handle)
                 if label and look is not None and label not in found:
                     found[label] = Entry(label, look)
     return list(found.values())
