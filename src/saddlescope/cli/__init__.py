@@ -46,8 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
         app.add_typer(small, name="transformer")
         app.callback()(_options)
     code = _invoke(typer.main.get_command(app), words or ["--help"])
-    if code == 0 and words[:1] in (["predict"], ["train"]) and "--help" in words:
-        code = _show_fields(words[1:])
+    if code == 0 and "--help" in words:
+        code = _show_fields(words)
     sys.exit(code)
 
 
@@ -64,9 +64,13 @@ def _options(
 def _show_fields(words: list[str]) -> int:
     """The rest of a help text: the fields of the kinds that the words choose."""
     from saddlescope.cli.flags import setting_help
+    from saddlescope.cli.transformer import experiment_help
 
     try:
-        typer.echo(setting_help(words))
+        if words[0] in ("predict", "train"):
+            typer.echo(setting_help(words[1:]))
+        elif words[0] == "transformer" and words[1] != "--help":
+            typer.echo(experiment_help(words[1]))
     except InvalidInput as wrong:
         return _complain(str(wrong), 2)
     return 0

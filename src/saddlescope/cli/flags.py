@@ -15,7 +15,7 @@ import numpy as np
 from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.setting.fields import REQUIRED, Field, fields_of
+from saddlescope.setting.fields import REQUIRED, Field, as_text, fields_of
 from saddlescope.setting.kinds import find_kind, is_kind, kind_name, kinds_of
 from saddlescope.setting.plain import Plain, build
 from saddlescope.setting.toml import load_toml
@@ -132,17 +132,6 @@ def field_lines(cls: type) -> list[str]:
         first, *rest = textwrap.wrap(text, _HELP_WIDTH - 26) or [""]
         lines += [f"    {field.flag:<20}  {first}".rstrip(), *(f"{'':<26}{line}" for line in rest)]
     return lines
-
-
-def as_text(value: object) -> str:
-    """A plain value of a field as the command line takes it.
-
-    >>> as_text([.4, .3]), as_text(True)
-    ('0.4,0.3', 'true')
-    """
-    if isinstance(value, list | tuple):
-        return ",".join(map(as_text, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _choose_kinds(

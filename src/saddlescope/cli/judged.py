@@ -15,6 +15,7 @@ import typer
 from saddlescope.cli.folder import make_folder
 from saddlescope.cli.progress import progress_bar
 from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.setting.nested import flat_fields, replace_texts
 
 
 def make_and_show(
@@ -61,12 +62,12 @@ def _command() -> str:
 def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
     """The figures with other values of some fields; each field must belong to one at least."""
     for field, text in texts.items():
-        if not any(field in figure.setting() for figure in figures):
-            allowed = sorted({name for figure in figures for name in figure.setting()})
+        if not any(field in flat_fields(figure) for figure in figures):
+            allowed = sorted({name for figure in figures for name in flat_fields(figure)})
             flags = ", ".join(name.replace("_", "-") for name in allowed)
             raise InvalidInput(field.replace("_", "-"), text, f"no such option; there are {flags}")
     return [
-        figure.with_texts({k: v for k, v in texts.items() if k in figure.setting()})
+        replace_texts(figure, {k: v for k, v in texts.items() if k in flat_fields(figure)})
         for figure in figures
     ]
 

@@ -67,12 +67,13 @@ def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
 
 
 def _as_table(figures: Any) -> str:
-    from saddlescope.figures.kit.figure import as_text
+    from saddlescope.setting.fields import as_text
+    from saddlescope.setting.nested import flat_plain
 
     width = max(len(figure.id) for figure in figures)
     lines = []
     for figure in figures:
-        setting = figure.setting()
+        setting = flat_plain(figure)
         flags = " ".join(f"--{name.replace('_', '-')} {as_text(setting[name])}" for name in setting)
         lines += [
             f"{figure.id:<{width}}  {figure.title} ({figure.source}; about {figure.seconds:.0f} s)",
@@ -82,13 +83,15 @@ def _as_table(figures: Any) -> str:
 
 
 def _as_json(figures: Any) -> str:
+    from saddlescope.setting.nested import flat_plain
+
     listed = [
         {
             "id": figure.id,
             "title": figure.title,
             "source": figure.source,
             "seconds": figure.seconds,
-            "setting": figure.setting(),
+            "setting": flat_plain(figure),
         }
         for figure in figures
     ]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saddlescope.cli import options
-from saddlescope.cli.flags import split_words
+from saddlescope.cli.flags import only_fields
 from saddlescope.cli.judged import make_and_show, with_fields
-from saddlescope.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from saddlescope.figures import AbstractFigure
 
 EXAMPLE = "Small transformers: how in-context learning emerges, and grokking."
 INDUCTION = """Train attention-only decoders of several depths and watch in-context learning emerge.
@@ -24,10 +26,8 @@ Examples:
   saddlescope transformer induction --corpus text         Python's own sources
 
 Shows loss, in-context score, prefix matching, ranks and subspace distances on one time axis, and
-judges the claims about them. Fields: layers, seeds, corpus (repeated, text, triggers), text-path,
-text-bytes, vocabulary, context, heads, d-model, positions, layer-norm, steps, batch-size,
-learning-rate, weight-decay, betas, warmup, record. An interrupted run goes on when the same command
-is given again. The exit code is 1 if a verdict is not the expected one.
+judges the claims about them. An interrupted run goes on when the same command is given again. The
+exit code is 1 if a verdict is not the expected one.
 """
 GROKKING = """Train a decoder on modular arithmetic until it groks, and watch how.
 
@@ -38,9 +38,8 @@ Examples:
   saddlescope transformer grokking --operation multiply --seeds 3
 
 Shows losses, accuracies, frequencies, ranks and subspace distances on one time axis, and judges the
-claims about them. Fields: p, share, operation, seeds, layers, heads, d-model, d-mlp, steps,
-learning-rate, weight-decay, betas, warmup, record. An interrupted run goes on when the same command
-is given again. The exit code is 1 if a verdict is not the expected one.
+claims about them. An interrupted run goes on when the same command is given again. The exit code is
+1 if a verdict is not the expected one.
 """
 
 
@@ -52,15 +51,12 @@ class Preset(StrEnum):
     quick = "quick"
 
 
-Fields = Annotated[
-    list[str] | None, typer.Argument(metavar="--FIELD VALUE", help="Fields of the experiment.")
-]
 PresetOption = Annotated[Preset, typer.Option(help="For two cores, a GPU, or a first look.")]
 Out = Annotated[Path | None, typer.Option(help="The folder; out/NAME by default.")]
 
 
 def induction(
-    words: Fields = None,
+    words: options.Fields = None,
     preset: PresetOption = Preset.default,
     out: Out = None,
     as_json: options.Json = False,
@@ -68,16 +64,17 @@ def induction(
     from saddlescope.figures.mainali.induction import Induction
     from saddlescope.transformer import InductionExperiment
 
-    texts = _texts(words)
+    texts = only_fields(words)
+    figure: AbstractFigure = Induction()
     if preset is Preset.large:
-        figure = Induction.of(InductionExperiment.large(texts.get("corpus", "repeated")))
-    else:
-        figure = Induction.quick() if preset is Preset.quick else Induction()
-    _carry_out(figure, texts, out, as_json)
+        figure = Induction(InductionExperiment.large(texts.get("corpus", "repeated")))
+    elif preset is Preset.quick:
+        figure = Induction.quick()
+    _make(figure, texts, out, as_json)
 
 
 def grokking(
-    words: Fields = None,
+    words: options.Fields = None,
     preset: PresetOption = Preset.default,
     out: Out = None,
     as_json: options.Json = False,
@@ -85,21 +82,24 @@ def grokking(
     from saddlescope.figures.mainali.grokking import Grokking
     from saddlescope.transformer import GrokkingExperiment
 
+    figure: AbstractFigure = Grokking()
     if preset is Preset.large:
-        figure = Grokking.of(GrokkingExperiment.large())
-    else:
-        figure = Grokking.quick() if preset is Preset.quick else Grokking()
-    _carry_out(figure, _texts(words), out, as_json)
+        figure = Grokking(GrokkingExperiment.large())
+    elif preset is Preset.quick:
+        figure = Grokking.quick()
+    _make(figure, only_fields(words), out, as_json)
 
 
-def _texts(words: list[str] | None) -> dict[str, str]:
-    names, texts = split_words(words or [])
-    if names:
-        raise InvalidInput("words", names[0], "fields are given as --field value")
-    return texts
+def experiment_help(verb: str) -> str:
+    """The fields of an experiment."""
+    from saddlescope.cli.flags import field_lines
+    from saddlescope.setting.kinds import find_kind
+
+    cls = find_kind("experiment", verb, "experiment")
+    return "\n".join(["", "The fields of the experiment:", *field_lines(cls)])
 
 
-def _carry_out(figure: Any, texts: dict[str, str], out: Path | None, as_json: bool) -> None:
+def _make(figure: AbstractFigure, texts: dict[str, str], out: Path | None, as_json: bool) -> None:
     from saddlescope.figures import EXPERIMENTS
 
     (changed,) = with_fields([figure], texts)

@@ -17,6 +17,7 @@ from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report._colours import lighten_on_dark
 from saddlescope.report._interactive import Panel, panels
 from saddlescope.report._page import Cell, Section, paragraphs, table, write_page
+from saddlescope.setting.nested import flat_plain
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (
@@ -160,11 +161,11 @@ def _body(result: Result) -> str:
     if result.problem:
         return (
             f'{source}<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
-            f"{_setting(figure.setting())}{_making(result)}"
+            f"{_setting(flat_plain(figure))}{_making(result)}"
         )
     return (
         f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
-        f"<h3>Claims</h3>{_claims(result.claims)}{_setting(figure.setting())}{_making(result)}"
+        f"<h3>Claims</h3>{_claims(result.claims)}{_setting(flat_plain(figure))}{_making(result)}"
     )
 
 

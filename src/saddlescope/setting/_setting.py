@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from saddlescope.checks import AnyArray, FloatArray, seed_labels
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import fields_of
-from saddlescope.setting.kinds import check_part, kinds_of
+from saddlescope.setting.kinds import check_part, kinds_of, part
+from saddlescope.setting.nested import replace_fields
 from saddlescope.setting.plain import (
+    FORMAT,
     Plain,
     check_fields,
+    check_format,
     digest,
     fields_to_plain,
     from_plain,
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
     from saddlescope.dynamics import AbstractMethod, Record
     from saddlescope.task import AbstractData
 
-FORMAT = 2
 PARTS = ("model", "task", "method", "init", "record")
 
 
+@part("setting")
 @dataclass(frozen=True, eq=False, init=False)
 class Setting:
     """All that a run depends on.
@@ -80,8 +82,7 @@ class Setting:
         """Build and validate a setting from plain values (the inverse of `to_dict`)."""
         if not isinstance(values, Mapping):
             raise InvalidInput("setting", values, "must be a mapping of fields to values")
-        given = {name: value for name, value in values.items() if name != "format"}
-        check_format(values)
+        given = check_format(values)
         check_fields("setting", given, fields_of(cls), ["model", "task", "method"])
         built: dict[str, Any] = {
             name: from_plain(name, value, arrays or {}, name if name in PARTS else "value")
@@ -99,34 +100,10 @@ class Setting:
 
         A field of a part, such as `heads` or `until`, is one of the kind that the part is.
         """
-        by_part: dict[str, dict[str, object]] = {}
-        own = {name: changes[name] for name in changes if name in fields_of(Setting)}
-        for name in changes:
-            if name not in own:
-                by_part.setdefault(self.part_with(name), {})[name] = changes[name]
-        parts = {
-            name: dataclasses.replace(own.get(name, getattr(self, name)), **inner)  # type: ignore[type-var]
-            for name, inner in by_part.items()
-        }
-        return dataclasses.replace(self, **{**own, **parts})  # type: ignore[arg-type]
-
-    def part_with(self, field: str) -> str:
-        """The part that has a field of that name."""
-        for name in PARTS:
-            if field in fields_of(type(getattr(self, name))):
-                return name
-        known = [field for name in PARTS for field in fields_of(type(getattr(self, name)))]
-        raise InvalidInput("field", field, f"must be one of {', '.join([*PARTS, 'seeds', *known])}")
+        return replace_fields(self, changes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Setting) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-
-def check_format(values: Mapping[str, object]) -> None:
-    """Raise where plain values are of another format than this version's."""
-    version = values.get("format", FORMAT)
-    if version != FORMAT:
-        raise InvalidInput("format", version, f"this version reads format {FORMAT}")

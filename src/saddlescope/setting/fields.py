@@ -48,7 +48,8 @@ class Field:
         if "None" in words and text.lower() == "none" and "str" not in words:
             return None
         if words & {"tuple", "Sequence", "list"}:
-            return tuple(self._parse_one(word.strip(), words) for word in text.split(","))
+            parts = text.removesuffix(",").split(",")
+            return tuple(self._parse_one(word.strip(), words) for word in parts)
         return self._parse_one(text, words)
 
     def _parse_one(self, text: str, words: set[str]) -> object:
@@ -74,6 +75,17 @@ def fields_of(cls: type) -> dict[str, Field]:
     return _KNOWN[cls]
 
 
+def as_text(value: object) -> str:
+    """A plain value of a field as the command line takes it.
+
+    >>> as_text([.4, .3]), as_text([7]), as_text(True)
+    ('0.4,0.3', '7,', 'true')
+    """
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_text, value)) + ("," if len(value) == 1 else "")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _read_fields(cls: type) -> dict[str, Field]:
     helps: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -82,7 +94,7 @@ def _read_fields(cls: type) -> dict[str, Field]:
     return {
         name: Field(
             name=name,
-            annotation=_written(parameter.annotation),
+            annotation=_annotation(cls, name, parameter.annotation),
             default=parameter.default,
             help=helps.get(name, ""),
         )
@@ -90,8 +102,11 @@ def _read_fields(cls: type) -> dict[str, Field]:
     }
 
 
-def _written(annotation: object) -> str:
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+def _annotation(cls: type, name: str, annotation: object) -> str:
+    """As it is written; of a constructor that takes any object, a flag's is that of the field."""
+    written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    settled = inspect.get_annotations(cls).get(name)
+    return "bool" if written == "object" and settled in (bool, "bool") else written
 
 
 def _number(text: str) -> int | float | None:
@@ -105,7 +120,7 @@ def _number(text: str) -> int | float | None:
 
 def _loose(text: str) -> object:
     """A number, numbers, or the text itself."""
-    numbers = [_number(word) for word in text.split(",")]
+    numbers = [_number(word) for word in text.removesuffix(",").split(",")]
     if None in numbers:
         return text
-    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+    return numbers[0] if len(numbers) == 1 and not text.endswith(",") else tuple(numbers)

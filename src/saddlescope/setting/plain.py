@@ -18,6 +18,9 @@ from saddlescope.setting.kinds import find_kind, kind_name
 Plain: TypeAlias = object
 """None, a number, a text, or a list or mapping of these."""
 
+FORMAT = 2
+"""The version of the schema, which is written beside everything that it describes."""
+
 # Arrays up to this size are written out; larger ones are named by their digest.
 _WRITTEN_OUT = 64
 
@@ -61,6 +64,28 @@ def fields_to_plain(value: object, arrays: dict[str, AnyArray]) -> dict[str, Pla
         field.name: to_plain(getattr(value, field.name), arrays)
         for field in dataclasses.fields(value)
     }
+
+
+def describe(value: object) -> dict[str, Plain]:
+    """A kind of the schema as plain values, with the schema's format; it holds no large arrays."""
+    plain = to_plain(value, {})
+    assert isinstance(plain, dict)
+    return {"format": FORMAT, **plain}
+
+
+def read(part: str, values: object) -> object:
+    """The kind of a part that plain values describe (the inverse of `describe`)."""
+    if not isinstance(values, Mapping) or "kind" not in values:
+        raise InvalidInput(part, values, "must be a mapping of fields to values, with its kind")
+    return from_plain(part, check_format(values), {}, part)
+
+
+def check_format(values: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Plain values without their format, which must be this version's."""
+    version = values.get("format", FORMAT)
+    if version != FORMAT:
+        raise InvalidInput("format", version, f"this version reads format {FORMAT}")
+    return {name: value for name, value in values.items() if name != "format"}
 
 
 def digest(plain: Plain) -> str:

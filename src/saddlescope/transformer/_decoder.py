@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from saddlescope.checks import AnyArray, whole_number, word_of
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 
 Weights = dict[str, Float[Array, "..."]]
 """Weights by name, on the device."""
@@ -38,6 +39,7 @@ class Activation(StrEnum):
     gelu = "gelu"
 
 
+@kind("value", "decoder_shape")
 @dataclass(frozen=True, init=False)
 class DecoderShape:
     """All that fixes the shapes of a decoder's weights and what it computes from them.

@@ -12,21 +12,30 @@ import xarray as xr
 from saddlescope.checks import number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Report
+from saddlescope.setting.kinds import kind
+from saddlescope.setting.plain import describe
 from saddlescope.transformer._checkpoint import remove_checkpoint
 from saddlescope.transformer._decoder import DecoderShape
-from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._experiment import AbstractExperiment
+from saddlescope.transformer._metrics import save_metrics
 from saddlescope.transformer._optimiser import AdamW
 from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import ModularArithmetic, Operation
 
 
+@kind("experiment", "grokking")
 @dataclass(frozen=True, init=False)
-class GrokkingExperiment:
+class GrokkingExperiment(AbstractExperiment):
     """A decoder with MLPs, trained on a share of all pairs at once, with strong weight decay.
 
     The setting of Nanda et al. 2023 (one layer, ReLU, no LayerNorm, full batch), smaller. The
     defaults grok in about a minute on two cores; `large()` is theirs, `quick()` is for tests. The
     seeds are those of the weights; which pairs are trained on is the same for all of them.
+
+    - `p`: the prime.
+    - `share`: the share of the pairs that is trained on.
+    - `operation`: `add`, `subtract`, `multiply` or `divide`.
+    - `d_mlp`: the width of the MLPs.
 
     >>> GrokkingExperiment.large().shape().d_mlp
     512
@@ -108,10 +117,6 @@ class GrokkingExperiment:
             outputs=self.p,
         )
 
-    def inputs(self) -> str:
-        """What comes from outside: nothing."""
-        return ""
-
     def make_source(self) -> ModularArithmetic:
         """All pairs."""
         return ModularArithmetic(self.p, self.share, self.operation)
@@ -124,7 +129,7 @@ class GrokkingExperiment:
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
-            return load_metrics(home / "metrics.nc", self.setting())
+            return self.load(home / "metrics.nc")
         source = self.make_source()
         found = fit(
             self.shape(),
@@ -140,15 +145,11 @@ class GrokkingExperiment:
             checkpoint=None if home is None else home / "checkpoint",
         ).dataset
         found = found.assign_coords(frequency=range(1, self.p // 2 + 1))
-        found = found.assign_attrs(setting=self.setting(), data=json.dumps(source.describe()))
+        found = found.assign_attrs(setting=self.setting(), data=json.dumps(describe(source)))
         if home is not None:
             save_metrics(found, home / "metrics.nc")
             remove_checkpoint(home / "checkpoint")
         return found
-
-    def setting(self) -> str:
-        """What names the experiment, as JSON."""
-        return json.dumps(dataclasses.asdict(self))
 
 
 def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArray:

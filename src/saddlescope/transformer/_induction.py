@@ -15,11 +15,14 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.checks import number, seed_labels, whole_number, word_of
-from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Progress, Report
+from saddlescope.setting.kinds import kind
+from saddlescope.setting.plain import describe
 from saddlescope.transformer._checkpoint import remove_checkpoint
 from saddlescope.transformer._decoder import DecoderShape, Positions
-from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._experiment import AbstractExperiment
+from saddlescope.transformer._metrics import save_metrics
 from saddlescope.transformer._optimiser import AdamW
 from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
@@ -35,14 +38,19 @@ class Corpus(StrEnum):
     triggers = "triggers"
 
 
+@kind("experiment", "induction")
 @dataclass(frozen=True, init=False)
-class InductionExperiment:
+class InductionExperiment(AbstractExperiment):
     """Attention-only decoders of each depth in `layers`, trained alike.
 
-    `corpus` is what they are trained on, `repeated`, `text` or `triggers`, and `vocabulary` is its
-    own: for text, byte pairs where it exceeds 256, and bytes otherwise. `text_path` is the file or
-    folder of text, None for the standard library's sources, of which `text_bytes` are taken.
-    `record` is how many steps are measured, or which.
+    - `corpus`: what they are trained on, `repeated`, `text` or `triggers`.
+    - `text_path`: the file or folder of a text; none for the standard library's sources.
+    - `text_bytes`: how much of the text is taken.
+    - `vocabulary`: how many tokens; of a text, byte pairs beyond 256, and bytes otherwise.
+    - `context`: how many tokens are read.
+    - `positions`: `learned`, `rotary` or `none`.
+    - `layer_norm`: whether every layer normalises what it reads.
+    - `batch_size`: sequences in a step.
 
     The defaults take some minutes on two cores. `large()` is for a GPU, `quick()` for tests.
 
@@ -191,35 +199,25 @@ class InductionExperiment:
         """
         home = None if folder is None else Path(folder)
         if home is not None and (home / "metrics.nc").exists():
-            return self._load(home / "metrics.nc")
+            return self.load(home / "metrics.nc")
         source, shares = self.make_source(), _Shares(self.layers, progress)
         parts = [self._depth(depth, source, home, shares.of(depth)) for depth in self.layers]
         whole = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
-        whole = whole.assign_attrs(data=json.dumps(source.describe()), **self._names())
+        whole = whole.assign_attrs(data=json.dumps(describe(source)), **self._names())
         if home is not None:
             save_metrics(whole, home / "metrics.nc")
             for depth in self.layers:
                 (home / f"layers_{depth}.nc").unlink(missing_ok=True)
         return whole
 
-    def setting(self) -> str:
-        """What names the experiment, as JSON."""
-        return json.dumps(dataclasses.asdict(self))
-
     def _names(self) -> dict[str, str]:
         return {"setting": self.setting(), "inputs": self.inputs()}
-
-    def _load(self, path: Path) -> xr.Dataset:
-        found = load_metrics(path, self.setting())
-        if found.attrs.get("inputs") != self.inputs():
-            raise CannotRead(f"{str(path)!r}: is of another text; remove it or name another folder")
-        return found
 
     def _depth(
         self, depth: int, source: AbstractSource, home: Path | None, progress: Report | None
     ) -> xr.Dataset:
         if home is not None and (home / f"layers_{depth}.nc").exists():
-            return self._load(home / f"layers_{depth}.nc")
+            return self.load(home / f"layers_{depth}.nc")
         found = fit(
             self.shape(depth),
             source,

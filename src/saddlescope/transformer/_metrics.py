@@ -33,6 +33,8 @@ def load_metrics(path: str | Path, setting: str | None = None) -> xr.Dataset:
         # A damaged file raises whatever its damage makes the reader run into.
         raise CannotRead(f"{str(path)!r}: is damaged; remove it to start anew") from None
     if setting is not None and narrow.attrs.get("setting") != setting:
+        if '"format"' not in str(narrow.attrs.get("setting")):
+            raise CannotRead(f"{str(path)!r}: is of an older format; remove it to start anew")
         raise CannotRead(
             f"{str(path)!r}: belongs to another experiment; remove it or name another folder"
         )

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.transformer._decoder import Weights
 
 Scalar = float | Float[Array, ""]
@@ -21,6 +22,7 @@ Moments: TypeAlias = PyTree[Shaped[Array, "..."]]
 """What Adam remembers of the gradients."""
 
 
+@kind("value", "adamw")
 class AdamW(eqx.Module):
     """Adam with decoupled decay of every weight (Loshchilov and Hutter 2019).
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
 import time
 from dataclasses import dataclass, field
@@ -19,6 +17,8 @@ from saddlescope.checks import AnyArray, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
+from saddlescope.setting.kinds import kind
+from saddlescope.setting.plain import describe, digest
 from saddlescope.transformer._checkpoint import Folder
 from saddlescope.transformer._course import AXES, kept_names, measure_course
 from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
@@ -145,6 +145,20 @@ def _evaluation(source: AbstractSource) -> AbstractEvaluation:
     return LanguageEvaluation.of(source, jax.random.key(_HELD_OUT_KEY), _HELD_OUT)
 
 
+@kind("value", "decoder_training")
+@dataclass(frozen=True)
+class TrainingSetting:
+    """All that a training depends on; the last recorded step is the last of all."""
+
+    shape: DecoderShape
+    source: AbstractSource
+    optimiser: AdamW
+    batch_size: int
+    seeds: tuple[int, ...]
+    record: tuple[int, ...]
+    evaluation: str
+
+
 @dataclass
 class _Recorded:
     """What has been recorded so far, one entry for each recorded step."""
@@ -169,22 +183,24 @@ class _Training:
     seeds: tuple[int, ...]
     grid: Int[np.ndarray, " record"]
 
-    def describe(self) -> dict[str, object]:
-        """What names the training, as plain values."""
-        return {
-            **dataclasses.asdict(self.problem.shape),
-            **self.problem.source.describe(),
-            **dataclasses.asdict(self.optimiser),
-            "batch_size": self.problem.batch_size,
-            "seeds": self.seeds,
-            "steps": int(self.grid[-1]),
-        }
+    @property
+    def setting(self) -> TrainingSetting:
+        """All that the training depends on."""
+        problem = self.problem
+        return TrainingSetting(
+            problem.shape,
+            problem.source,
+            self.optimiser,
+            problem.batch_size,
+            self.seeds,
+            tuple(self.grid.tolist()),
+            type(problem.evaluation).__name__,
+        )
 
     @property
     def digest(self) -> str:
         """Names the training; seeds together or one after another can go on from one another."""
-        whole = [self.describe(), self.grid.tolist(), type(self.problem.evaluation).__name__]
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        return digest(describe(self.setting))
 
     def carry_out(
         self, stop: StopRequest, report: Report | None, checkpoint: str | Path | None
@@ -285,7 +301,7 @@ class _Training:
                 "head": np.arange(shape.heads),
                 "weight": names,
             },
-            attrs={"setting": json.dumps(self.describe())},
+            attrs={"setting": json.dumps(describe(self.setting), sort_keys=True)},
         )
         if points:
             dataset["diverged"] = ("seed", ~np.isfinite(recorded.answers[-1]["norm"]).all(-1))

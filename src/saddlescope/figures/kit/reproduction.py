@@ -20,10 +20,13 @@ from matplotlib.figure import Figure
 from saddlescope.drawing import STYLE
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.figures.kit.claim import Claim
-from saddlescope.figures.kit.figure import AbstractFigure, as_text
+from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import tidy
 from saddlescope.figures.kit.version import code_version
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.setting.fields import as_text
+from saddlescope.setting.nested import flat_plain
+from saddlescope.setting.plain import describe, digest, read
 
 _PICTURES = ("pdf", "png", "svg")
 _DATA = "data.nc"
@@ -56,7 +59,7 @@ class Result:
         return {
             "id": self.figure.id,
             "title": self.figure.title,
-            "setting": self.figure.setting(),
+            "setting": flat_plain(self.figure),
             "seconds": round(self.seconds, 3),
             "problem": self.problem,
             "claims": [claim.to_dict() for claim in self.claims],
@@ -103,8 +106,12 @@ def others(
         record = _read_record(out / kind.id)
         if kind.id in names or record is None:
             continue
-        figure = kind.from_setting(record["setting"])
-        if figure is not None and is_current(figure, out):
+        try:
+            figure = read("figure", record["setting"])
+        except (InvalidInput, TypeError):
+            # Of another format, or of fields that the figure no longer has.
+            continue
+        if isinstance(figure, kind) and is_current(figure, out):
             found.append(_make(figure, out, lambda share: None, films=False))
     return found
 
@@ -113,9 +120,9 @@ def command_of(figure: AbstractFigure) -> str:
     """The command that makes a figure in its setting, from the preset that is nearest to it."""
     commands: list[list[str]] = []
     for words, preset in figure.presets().items():
-        known, changes = preset.setting(), []
-        for name, value in figure.setting().items():
-            if value != known[name]:
+        known, changes = flat_plain(preset), []
+        for name, value in flat_plain(figure).items():
+            if value != known.get(name):
                 changes += [f"--{name.replace('_', '-')}", as_text(value)]
         commands.append(["saddlescope", figure.verb, figure.id, *words, *changes])
     return shlex.join(sorted(commands, key=len)[0])
@@ -185,9 +192,7 @@ def _make_film(figure: AbstractFigure, data: xr.Dataset, folder: Path, watch: Wa
 
 
 def _key(figure: AbstractFigure) -> str:
-    setting = json.dumps({"id": figure.id, **figure.setting()}, sort_keys=True)
-    parts = (setting, code_version(type(figure)), figure.inputs())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return digest([describe(figure), code_version(type(figure)), figure.inputs()])
 
 
 def _current_record(folder: Path, key: str) -> dict[str, Any] | None:
@@ -215,7 +220,7 @@ def _keep_record(figure: AbstractFigure, key: str, folder: Path, seconds: float)
     """Written last: a folder without it is unfinished."""
     record = {
         "key": key,
-        "setting": figure.setting(),
+        "setting": describe(figure),
         "seconds": seconds,
         "checksum": _checksum(folder / _DATA),
     }

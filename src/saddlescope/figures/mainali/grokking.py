@@ -27,5 +27,5 @@ class Grokking(AbstractGrokkingFigure):
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
-        large = cls.of(GrokkingExperiment.large())
+        large = cls(GrokkingExperiment.large())
         return {(): cls(), ("--preset", "quick"): cls.quick(), ("--preset", "large"): large}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _MEASURES = (
     "train_accuracy",
     "train_loss",
 )
+_DEFAULT = GrokkingExperiment()
 # In single precision a smaller loss is rounded to zero.
 _LEAST_LOSS = 1e-8
 # Frequencies that hold most of the embedding's power once it has grokked.
@@ -36,44 +37,14 @@ _LEADING = 5
 
 @dataclass(frozen=True)
 class AbstractGrokkingFigure(AbstractFigure):
-    """A figure of one grokking experiment; the fields are those of `GrokkingExperiment`."""
+    """A figure of one grokking experiment."""
 
-    p: int = 53
-    share: float = 0.5
-    operation: str = "add"
-    seeds: int = 1
-    layers: int = 1
-    heads: int = 4
-    d_model: int = 64
-    d_mlp: int = 256
-    steps: int = 2500
-    learning_rate: float = 1e-3
-    weight_decay: float = 1.0
-    betas: tuple[float, ...] = (0.9, 0.98)
-    warmup: int = 10
-    record: int = 101
+    experiment: GrokkingExperiment = _DEFAULT
 
     @classmethod
     def quick(cls) -> AbstractGrokkingFigure:
         # As the default, and shorter: smaller primes settle before they generalise.
-        return cls(steps=2000, record=51)
-
-    @classmethod
-    def of(cls, experiment: GrokkingExperiment) -> AbstractGrokkingFigure:
-        """The figure of an experiment."""
-        names = {field.name for field in fields(cls)} - {"record", "seeds"}
-        return cls(
-            record=len(experiment.record),
-            seeds=len(experiment.seeds),
-            **{name: getattr(experiment, name) for name in names},
-        )
-
-    @property
-    def experiment(self) -> GrokkingExperiment:
-        """What is trained and measured."""
-        return GrokkingExperiment(
-            **{field.name: getattr(self, field.name) for field in fields(self)}
-        )
+        return cls(GrokkingExperiment(steps=2000, record=51))
 
     def compute(self, watch: Watch) -> xr.Dataset:
         return grokking_numbers(watch.carry_out(self.experiment))

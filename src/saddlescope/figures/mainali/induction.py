@@ -50,7 +50,7 @@ class Induction(AbstractInductionFigure):
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
         large: dict[tuple[str, ...], AbstractFigure] = {
-            ("--preset", "large", "--corpus", corpus): cls.of(InductionExperiment.large(corpus))
+            ("--preset", "large", "--corpus", corpus): cls(InductionExperiment.large(corpus))
             for corpus in Corpus
         }
         return {(): cls(), ("--preset", "quick"): cls.quick(), **large}

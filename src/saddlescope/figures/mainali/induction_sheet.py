@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,13 +11,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.checks import word_of
-from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.transformer import Corpus, InductionExperiment, emergence
+from saddlescope.transformer import InductionExperiment, emergence
 
 MEASURES = (
     "in_context_score",
@@ -37,6 +35,7 @@ LABELS = {
     "qk_distance": "QK distance\nto the end",
     "ov_distance": "OV distance\nto the end",
 }
+_DEFAULT = InductionExperiment()
 # Around an emergence: from its step divided by this to its step times this.
 _AROUND = 1.5
 # No context saves so many times the loss: only an induction head counts then.
@@ -47,61 +46,16 @@ _EARLY = 1 / 3
 
 @dataclass(frozen=True)
 class AbstractInductionFigure(AbstractFigure):
-    """A figure of one induction experiment; a member says what it shows and what it claims.
+    """A figure of one induction experiment; a member says what it shows and what it claims."""
 
-    The fields are those of `InductionExperiment`; `corpus` is what the decoders are trained on,
-    `repeated`, `text` or `triggers`, and `text_path` a file or folder of text, by default the
-    standard library's sources.
-    """
-
-    layers: tuple[int, ...] = (1, 2, 3, 4)
-    seeds: int = 1
-    corpus: str = "repeated"
-    text_path: str = ""
-    text_bytes: int = 4_000_000
-    vocabulary: int = 64
-    context: int = 128
-    heads: int = 4
-    d_model: int = 64
-    positions: str = "learned"
-    layer_norm: bool = True
-    steps: int = 1500
-    batch_size: int = 32
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.0
-    betas: tuple[float, ...] = (0.9, 0.99)
-    warmup: int = 50
-    record: int = 101
+    experiment: InductionExperiment = _DEFAULT
 
     rows: ClassVar[tuple[str, ...]]
 
     @classmethod
     def quick(cls) -> AbstractInductionFigure:
         # Three seeds: so small a decoder differs from one to the next.
-        longer = InductionExperiment.quick(positions="learned", steps=600, record=31, seeds=3)
-        return cls.of(longer)
-
-    @classmethod
-    def of(cls, experiment: InductionExperiment) -> AbstractInductionFigure:
-        """The figure of an experiment."""
-        names = {field.name for field in fields(cls)}
-        names -= {"record", "seeds", "text_path"}
-        return cls(
-            text_path=experiment.text_path or "",
-            record=len(experiment.record),
-            seeds=len(experiment.seeds),
-            **{name: getattr(experiment, name) for name in names},
-        )
-
-    @property
-    def experiment(self) -> InductionExperiment:
-        """What is trained and measured."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        text_path = values.pop("text_path") or None
-        word_of("corpus", self.corpus, Corpus)
-        if text_path is not None and self.corpus != "text":
-            raise InvalidInput("text-path", text_path, "is for --corpus text")
-        return InductionExperiment(text_path=text_path, **values)
+        return cls(InductionExperiment.quick(positions="learned", steps=600, record=31, seeds=3))
 
     def inputs(self) -> str:
         return self.experiment.inputs()

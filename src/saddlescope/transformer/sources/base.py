@@ -42,5 +42,5 @@ class AbstractSource(eqx.Module):
         return self.batch(key, size)
 
     @abc.abstractmethod
-    def describe(self) -> Description:
-        """What names the source in a result and in a checkpoint, as plain values."""
+    def written(self) -> Description:
+        """What names the source in a result and in a checkpoint."""

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from saddlescope.checks import number, whole_number, word_of
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
@@ -24,6 +25,7 @@ class Operation(StrEnum):
     divide = "divide"
 
 
+@kind("value", "modular_arithmetic")
 class ModularArithmetic(AbstractSource):
     """All pairs (a, b) modulo a prime p as sequences `a b = result`.
 
@@ -88,14 +90,13 @@ class ModularArithmetic(AbstractSource):
         """All pairs that are not."""
         return self.test
 
-    def describe(self) -> Description:
+    def written(self) -> Description:
         """What names the source."""
         return {
-            "source": "modular",
             "p": self.p,
             "share": self.share,
             "operation": self.operation,
-            "source_seed": self.seed,
+            "seed": self.seed,
         }
 
 

@@ -9,9 +9,11 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
+@kind("value", "repeated_tokens")
 class RepeatedTokens(AbstractSource):
     """Uniform random tokens, repeated with a period drawn for every sequence.
 
@@ -61,10 +63,9 @@ class RepeatedTokens(AbstractSource):
         place = jnp.arange(self.context + 1, dtype=period.dtype)[None, :] % period[:, None]
         return jnp.take_along_axis(block, place, axis=1), period
 
-    def describe(self) -> Description:
+    def written(self) -> Description:
         """What names the source."""
         return {
-            "source": "repeated",
             "vocabulary": self.vocabulary,
             "context": self.context,
             "shortest": self.shortest,

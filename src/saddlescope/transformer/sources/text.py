@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from saddlescope.checks import whole_number, word_of
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.transformer.sources.base import AbstractSource, Description
 from saddlescope.transformer.sources.bpe import BytePairs
 
@@ -38,6 +39,7 @@ class Encoding(StrEnum):
     bpe = "bpe"
 
 
+@kind("value", "text")
 class Text(AbstractSource):
     """Passages of a text, as bytes or as pairs of bytes.
 
@@ -108,10 +110,9 @@ class Text(AbstractSource):
             return self.pairs.decode(tokens)
         return np.asarray(tokens, dtype=np.uint8).tobytes()
 
-    def describe(self) -> Description:
+    def written(self) -> Description:
         """What names the source."""
         return {
-            "source": "text",
             "vocabulary": self.vocabulary,
             "context": self.context,
             "encoding": self.encoding,

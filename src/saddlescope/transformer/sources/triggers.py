@@ -9,9 +9,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import kind
 from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
+@kind("value", "bigram_triggers")
 class BigramTriggers(AbstractSource):
     """A Markov chain in which what follows a trigger token is drawn once for each sequence.
 
@@ -100,16 +102,15 @@ class BigramTriggers(AbstractSource):
         _, rest = jax.lax.scan(follow, first, draws)
         return jnp.concatenate([first[:, None], rest.T], axis=1), outputs
 
-    def describe(self) -> Description:
+    def written(self) -> Description:
         """What names the source."""
         return {
-            "source": "triggers",
             "vocabulary": self.vocabulary,
             "context": self.context,
             "triggers": self.triggers,
             "concentration": self.concentration,
             "trigger_share": self.trigger_share,
-            "source_seed": self.seed,
+            "seed": self.seed,
         }
 
 

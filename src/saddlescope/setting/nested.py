@@ -1,0 +1,73 @@
+"""The fields of a value and of the settings that it holds, as one flat list of names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TypeVar
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.fields import Field, fields_of
+from saddlescope.setting.kinds import is_part
+from saddlescope.setting.plain import Plain, Written, to_plain
+
+Value = TypeVar("Value")
+
+
+def flat_fields(value: object) -> dict[str, Field]:
+    """The fields of a dataclass by name; those of a part that it holds stand in the part's place.
+
+    >>> from saddlescope.attention import RandomStart
+    >>> list(flat_fields(RandomStart(.1)))
+    ['init_scale']
+    """
+    found: dict[str, Field] = {}
+    for name, field in fields_of(type(value)).items():
+        held = getattr(value, name, None)
+        found |= flat_fields(held) if is_part(held) else {name: field}
+    return found
+
+
+def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
+    """The same fields with their values, as plain ones."""
+    kept: dict[str, AnyArray] = {} if arrays is None else arrays
+    chosen = value.written() if isinstance(value, Written) else value
+    if not isinstance(chosen, Mapping):
+        chosen = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}  # type: ignore[arg-type]
+    found: dict[str, Plain] = {}
+    for name, held in chosen.items():
+        found |= flat_plain(held, kept) if is_part(held) else {name: to_plain(held, kept)}
+    return found
+
+
+def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
+    """The value with other values of some fields: of its own, or of the parts that it holds."""
+    own = {name: changes[name] for name in changes if name in fields_of(type(value))}
+    rest = {name: changes[name] for name in changes if name not in own}
+    for name in fields_of(type(value)):
+        part = own.get(name, getattr(value, name, None))
+        inner = {one: rest.pop(one) for one in list(rest) if is_part(part) and _has(part, one)}
+        if inner:
+            own[name] = replace_fields(part, inner)
+    if rest:
+        name = next(iter(rest))
+        known = ", ".join(flat_fields(value))
+        raise InvalidInput(name, rest[name], f"is no field here; there are {known}")
+    replaced: Value = dataclasses.replace(value, **own)  # type: ignore[type-var]
+    return replaced
+
+
+def replace_texts(value: Value, texts: Mapping[str, str]) -> Value:
+    """The value with other values of some fields, given as text."""
+    known = flat_fields(value)
+    for name, text in texts.items():
+        if name not in known:
+            raise InvalidInput(
+                name.replace("_", "-"), text, f"is no field here; there are {', '.join(known)}"
+            )
+    return replace_fields(value, {name: known[name].parse(text) for name, text in texts.items()})
+
+
+def _has(part: object, name: str) -> bool:
+    return name in fields_of(type(part)) or name in flat_fields(part)
