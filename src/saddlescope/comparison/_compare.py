@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import PchipInterpolator
 
 from saddlescope.attention.starts import GivenStart
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
 from saddlescope.dynamics._train import run
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.measure.crossings import first_crossing, first_record
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 
@@ -280,37 +280,30 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     shape that is compiled already.
     """
     time, loss = trajectory.time, trajectory.loss
+    recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
+    # What a diverging seed falls through on its way means nothing.
+    diverged = [outcome.result == "diverged" for outcome in trajectory.outcomes]
     found = []
     for level in middles:
-        # What a diverging seed falls through on its way means nothing.
-        after = [
-            None if outcome.result == "diverged" else _first_below(row, level)
-            for row, outcome in zip(loss, trajectory.outcomes, strict=True)
-        ]
-        times = [
-            None if place is None else _interpolate(time, row, place, level)
-            for place, row in zip(after, loss, strict=True)
-        ]
-        recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
-        if recorded and any(place is not None for place in after):
+        after = np.where(diverged, -1, first_record(loss, level))
+        times = np.where(diverged, np.nan, first_crossing(loss, level, time))
+        if recorded and (after >= 0).any():
             times = _followed_again(trajectory, level, after, times)
-        found.append(times)
+        found.append([None if np.isnan(one) else one for one in times.tolist()])
     return found
 
 
 def _followed_again(
-    trajectory: Trajectory,
-    level: float,
-    after: list[int | None],
-    coarse: list[float | None],
-) -> list[float | None]:
+    trajectory: Trajectory, level: float, after: AnyArray, coarse: FloatArray
+) -> FloatArray:
     setting, time = trajectory.setting, trajectory.time
-    before = [0 if place is None else place - 1 for place in after]
+    crosses = after >= 0
+    before = np.where(crosses, after - 1, 0)
     clock = trajectory.dataset["step" if setting.method.counts_steps else "time"].to_numpy()
-    width = max(clock[place] - clock[place - 1] for place in after if place is not None)
+    width = (clock[after] - clock[before])[crosses].max()
     if setting.method.counts_steps and width == 1:
         return coarse
-    starts = [trajectory.weights(seed, index) for seed, index in enumerate(before)]
+    starts = [trajectory.weights(seed, index) for seed, index in enumerate(before.tolist())]
     start = GivenStart({name: np.stack([one[name] for one in starts]) for name in starts[0]})
     again = run(
         Setting(
@@ -322,28 +315,8 @@ def _followed_again(
             seeds=tuple(range(len(starts))),
         )
     )
-    times = list(coarse)
-    for seed, place in enumerate(after):
-        inside = None if place is None else _first_below(again.loss[seed], level)
-        if inside is not None:
-            offset = time[before[seed]]
-            times[seed] = offset + _interpolate(again.time, again.loss[seed], inside, level)
-    return times
-
-
-def _first_below(loss: FloatArray, level: float) -> int | None:
-    """The first record at or below a level that the loss started above."""
-    below = np.flatnonzero(loss <= level)
-    return int(below[0]) if below.size and below[0] > 0 else None
-
-
-def _interpolate(time: FloatArray, loss: FloatArray, after: int, level: float) -> float:
-    """When the loss falls through a level before a record, by a monotone cubic."""
-    window = np.arange(max(0, after - 4), min(after + 4, len(loss)))
-    near = window[np.isfinite(loss[window])]
-    roots = PchipInterpolator(time[near], loss[near]).solve(level, extrapolate=False)
-    inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
-    return float(inside[0]) if inside.size else float(time[after])
+    inside = time[before] + first_crossing(again.loss, level, again.time)
+    return np.where(crosses & np.isfinite(inside), inside, coarse)
 
 
 def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> float | None:

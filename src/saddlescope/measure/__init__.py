@@ -6,6 +6,7 @@ are in float64 or float32; lower precision is raised to float32.
 
 from saddlescope.measure._circuits import Circuits, circuits
 from saddlescope.measure._stages import Drop, Plateau, Stages, stages
+from saddlescope.measure.crossings import drop_times, first_crossing, first_record
 from saddlescope.measure.curvature import Curvature, autocorrelation_curvature, norm_curvature
 from saddlescope.measure.factored import FactoredMatrix
 from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
@@ -34,7 +35,10 @@ __all__ = [
     "autocorrelation_curvature",
     "circuits",
     "copying_scores",
+    "drop_times",
     "effective_rank",
+    "first_crossing",
+    "first_record",
     "in_context_score",
     "marginalised_effective_rank",
     "norm_curvature",

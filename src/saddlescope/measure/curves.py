@@ -1,4 +1,4 @@
-"""Checks of a scalar curve and its times."""
+"""Checks of scalar curves and their times."""
 
 from __future__ import annotations
 
@@ -11,21 +11,35 @@ from saddlescope.measure.arrays import is_tensor
 
 def checked_curve(name: str, curve: object, time: object = None) -> tuple[FloatArray, FloatArray]:
     """A curve [T] and its times [T], which increase strictly (by default 0, 1, 2, ...)."""
-    values = _one_axis(name, curve)
+    values = real_array(name, as_numpy(curve))
+    if values.ndim != 1 or values.size < 3:
+        raise InvalidInput(f"{name}.shape", values.shape, "must be one axis of 3 points or more")
+    return values, _times(name, time, values.size)
+
+
+def checked_curves(name: str, curves: object, time: object = None) -> tuple[FloatArray, FloatArray]:
+    """Curves [..., T], NaN where nothing is known of them, and their times [T]."""
+    try:
+        values = np.asarray(as_numpy(curves), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(name, curves, "must be an array of numbers") from None
+    if values.ndim < 1 or values.shape[-1] < 1:
+        raise InvalidInput(f"{name}.shape", values.shape, "must be [..., T] with a point or more")
+    return values, _times(name, time, values.shape[-1])
+
+
+def _times(name: str, time: object, count: int) -> FloatArray:
     if time is None:
-        return values, np.arange(float(values.size))
-    times = _one_axis("time", time)
-    if times.size != values.size:
-        raise InvalidInput("time.shape", times.shape, f"must be {values.shape}, as {name} has")
+        return np.arange(float(count))
+    times = real_array("time", as_numpy(time))
+    if times.shape != (count,):
+        raise InvalidInput("time.shape", times.shape, f"must be ({count},), as {name} has")
     if not (np.diff(times) > 0).all():
         raise InvalidInput("time", time, "must increase strictly")
-    return values, times
+    return times
 
 
-def _one_axis(name: str, given: object) -> FloatArray:
+def as_numpy(given: object) -> object:
+    """What was given, as something that NumPy reads."""
     # Through float64 in torch, since NumPy does not know all of its types.
-    known = given.detach().cpu().double().numpy() if is_tensor(given) else given  # type: ignore[attr-defined]
-    array = real_array(name, known)
-    if array.ndim != 1 or array.size < 3:
-        raise InvalidInput(f"{name}.shape", array.shape, "must be one axis of 3 points or more")
-    return array
+    return given.detach().cpu().double().numpy() if is_tensor(given) else given  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.batch_spread import batch_spread
+from saddlescope.measure import first_crossing
 from saddlescope.task import AlignedRegression
 from saddlescope.theory import coupled_modes, logistic_modes
 
@@ -94,13 +95,14 @@ class AbstractModesFigure(AbstractFigure):
             self.task, self.start, self.learning_rates, self.steps, self.batch_size
         )
         rest = exact.fixed_point
+        shares = exact.amplitude / rest.amplitude
         return xr.Dataset(
             {
                 "exact_p": (axes, exact.p),
                 "exact_q": (axes, exact.q),
                 "exact_amplitude": (axes, exact.amplitude),
                 "exact_loss": ("time", exact.loss),
-                "exact_half_time": ("mode", _crossing(time, exact.amplitude / rest.amplitude)),
+                "exact_half_time": ("mode", first_crossing(shares.T, 0.5, time, rising=True)),
                 "logistic_amplitude": (axes, logistic.amplitude),
                 "logistic_loss": ("time", logistic.loss),
                 "logistic_half_time": ("mode", logistic.half_time),
@@ -117,7 +119,7 @@ class AbstractModesFigure(AbstractFigure):
 def half_times(data: xr.Dataset) -> FloatArray:
     r"""When each mode of the run first reaches half of $a^*_\alpha$, [mode]."""
     share = (data["amplitude"] / data["rest_amplitude"]).to_numpy()
-    return _crossing(data["time"].to_numpy(), share)
+    return first_crossing(share.T, 0.5, data["time"].to_numpy(), rising=True)
 
 
 def mark_stages(axes: Axes, data: xr.Dataset) -> None:
@@ -139,17 +141,6 @@ def label_theories(axes: Axes) -> None:
     """One entry in the legend for each theory, whatever the colours of its curves."""
     axes.plot([], [], color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
     axes.plot([], [], color=THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
-
-
-def _crossing(time: FloatArray, shares: FloatArray) -> FloatArray:
-    """When each column first reaches one half, between two records; NaN where it never does."""
-    found = np.full(shares.shape[1], np.nan)
-    for mode, share in enumerate(shares.T):
-        after = int(np.argmax(share >= 0.5))
-        if after > 0:
-            pair = slice(after - 1, after + 1)
-            found[mode] = np.interp(0.5, share[pair], time[pair])
-    return found
 
 
 def _at(time: FloatArray, known: FloatArray, columns: FloatArray) -> FloatArray:

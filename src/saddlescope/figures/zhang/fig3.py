@@ -33,6 +33,7 @@ from saddlescope.figures.zhang.staircase import (
     timing_claims,
     winning_heads,
 )
+from saddlescope.measure import first_record
 from saddlescope.task import InContextRegression
 from saddlescope.theory import head_time_course, modes
 from saddlescope.trajectory import Trajectory
@@ -225,7 +226,7 @@ def _followed(task: InContextRegression, one: xr.Dataset) -> list[FloatArray]:
             head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
             size = np.abs(one["value"].to_numpy()[:, head])
             limit = _FOLLOWED_FROM * float(one["saturation"][direction - 1])
-            start = int(np.argmax(size > limit))
+            start = max(int(first_record(size, limit, rising=True)), 0)
             mode = int(modes(task).order[direction - 1])
             shape = head_time_course(task, mode, size[start], time[start:] - time[start])
             course[start:] = shape.value

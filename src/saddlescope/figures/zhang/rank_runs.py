@@ -16,7 +16,7 @@ from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import crossing_times
+from saddlescope.measure import drop_times
 from saddlescope.task import InContextRegression
 from saddlescope.theory import plateau_losses
 
@@ -72,7 +72,7 @@ def rank_runs(
         # A run whose seeds all rest ends early.
         loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         losses.append(loss)
-        drops.append([crossing_times(time, row, levels) for row in loss])
+        drops.append(drop_times(loss, levels, time))
         plateaus.append([_plateaus(time, row, at) for row, at in zip(loss, drops[-1], strict=True)])
     data = xr.Dataset(
         {
@@ -159,7 +159,7 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
     axes.set_title(f"({letter})  $R={rank}$", loc="left")
 
 
-def _plateaus(time: FloatArray, loss: FloatArray, drops: Sequence[float]) -> list[float]:
+def _plateaus(time: FloatArray, loss: FloatArray, drops: FloatArray) -> list[float]:
     """The loss where it changes least between one drop and the next, NaN where none was reached."""
     slope = np.abs(np.gradient(loss, time))
     found = []

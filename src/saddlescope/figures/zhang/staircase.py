@@ -6,7 +6,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 import xarray as xr
-from scipy.interpolate import CubicSpline
 
 from saddlescope.checks import FloatArray
 from saddlescope.comparison._compare import compare
@@ -102,25 +101,6 @@ def winning_heads(data: xr.Dataset) -> FloatArray:
         before, after = (plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
         heads[seed, drop] = np.argmax(size[seed, after] - size[seed, before])
     return heads
-
-
-def crossing_times(time: FloatArray, loss: FloatArray, levels: FloatArray) -> list[float]:
-    """When a loss falls midway from each level to the next, by a cubic through the records.
-
-    For runs without recorded weights, which cannot be followed again; NaN where it never does.
-    """
-    found = []
-    for middle in (levels[:-1] + levels[1:]) / 2:
-        below = np.flatnonzero(loss <= middle)
-        if not below.size or below[0] == 0:
-            found.append(np.nan)
-            continue
-        after = int(below[0])
-        near = slice(max(0, after - 4), after + 4)
-        roots = CubicSpline(time[near], loss[near]).solve(middle, extrapolate=False)
-        inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
-        found.append(float(inside[0]) if inside.size else float(time[after]))
-    return found
 
 
 def _table(values: list[Any]) -> FloatArray:
