@@ -8,7 +8,8 @@ from pathlib import Path
 
 from saddlescope.comparison import Comparison
 from saddlescope.drawing import plot, to_svg
-from saddlescope.report.page import Section, figure, paragraphs, table, write_page
+from saddlescope.report.page import Section, figure, table, write_page
+from saddlescope.tables import paragraphs
 from saddlescope.trajectory import Trajectory
 
 _CAPTION = (
