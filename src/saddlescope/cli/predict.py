@@ -34,7 +34,7 @@ def predict(
     until: Annotated[float, typer.Option(help="Look for drops up to this time.")] = 100_000,
     as_json: options.Json = False,
 ) -> None:
-    from saddlescope.comparison._predict import predict as predict_all
+    from saddlescope.comparison import predict as predict_all
 
     task = options.make_task(
         spectrum, context_length, task_covariance, query_covariance, label_noise

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from html import escape
-from typing import Any
-
 import numpy as np
-import pandas as pd
 
 from saddlescope.attention.starts import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
+from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics._train import run
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import TheoryDoesNotApply
@@ -22,139 +17,6 @@ from saddlescope.trajectory import Trajectory
 
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
-
-
-@dataclass(frozen=True)
-class DropComparison:
-    """One drop of the loss; None where there is none."""
-
-    number: int
-    """Counted from 1."""
-    time: float | None
-    """When the measured loss crosses midway between the two plateau levels."""
-    predicted_time: float | None
-    loss_before: float | None
-    """The measured loss where it is flattest before the drop, …"""
-    loss_after: float | None
-    """… and after it."""
-
-    @property
-    def error(self) -> float | None:
-        """The relative error of the predicted time."""
-        if self.time is None or self.predicted_time is None:
-            return None
-        return self.predicted_time / self.time - 1
-
-
-@dataclass(frozen=True)
-class SeedComparison:
-    """One seed's run beside its prediction."""
-
-    seed: int
-    result: str
-    message: str
-    final_loss: float | None
-    conserved_drift: float | None
-    """The largest change of any conserved quantity (T14) during the run."""
-    drops: tuple[DropComparison, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A run beside its prediction: prints as a table."""
-
-    plateau_losses: tuple[float, ...] | None
-    """The levels that the theory predicts (T7), None where it makes no statement."""
-    seeds: tuple[SeedComparison, ...]
-    notes: tuple[str, ...]
-    """What the theory could not say, and why."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; null where there is nothing."""
-        return asdict(self)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a seed and drop."""
-        rows = [
-            {
-                "seed": seed.seed,
-                "drop": drop.number,
-                "loss_before": drop.loss_before,
-                "loss_after": drop.loss_after,
-                "time": drop.time,
-                "predicted_time": drop.predicted_time,
-                "error": drop.error,
-            }
-            for seed, drop in self._rows()
-        ]
-        columns = ["seed", "drop", "loss_before", "loss_after", "time", "predicted_time", "error"]
-        return pd.DataFrame(rows, columns=columns)
-
-    def to_latex(self) -> str:
-        """A table for a paper (booktabs)."""
-        lines = [
-            r"\begin{tabular}{rrrrrrr}",
-            r"\toprule",
-            r"seed & drop & loss before & loss after & time & predicted & error \\",
-            r"\midrule",
-            *(" & ".join(cells) + r" \\" for cells in self.cells(percent=r"\,\%")),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        return "\n".join(lines).replace("—", "--")
-
-    def cells(self, percent: str = " %") -> Iterator[tuple[str, ...]]:
-        """The table's rows as text: seed, drop, losses, time, predicted time, error."""
-        for seed, drop in self._rows():
-            yield (
-                str(seed.seed),
-                str(drop.number),
-                _text(drop.loss_before, ".5f"),
-                _text(drop.loss_after, ".5f"),
-                _text(drop.time, ".1f"),
-                _text(drop.predicted_time, ".1f"),
-                _percentage(drop.error, percent),
-            )
-
-    @property
-    def headings(self) -> tuple[str, ...]:
-        """The table's column headings."""
-        return ("seed", "drop", "loss before", "loss after", "time", "predicted", "error")
-
-    @property
-    def summary(self) -> tuple[str, ...]:
-        """What is worth saying besides the table, a line each."""
-        lines = []
-        if self.plateau_losses is not None:
-            levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses)
-            lines.append(f"predicted plateaus: {levels}")
-        drifts = [s.conserved_drift for s in self.seeds if s.conserved_drift is not None]
-        if drifts:
-            lines.append(f"conserved quantities drift by at most {max(drifts):.1e}")
-        lines += [f"seed {s.seed}: {s.message}" for s in self.seeds if s.message]
-        return (*lines, *self.notes)
-
-    def __str__(self) -> str:
-        rows = [self.headings, *self.cells()]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(self.headings))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        lines.insert(1, "  ".join("─" * width for width in widths))
-        return "\n".join([*lines, *self.summary])
-
-    def _repr_html_(self) -> str:
-        heading = "".join(f"<th>{name}</th>" for name in self.headings)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.cells()
-        )
-        notes = "".join(f"<p>{escape(line)}</p>" for line in self.summary)
-        return f"<table><thead><tr>{heading}</tr></thead><tbody>{rows}</tbody></table>{notes}"
-
-    def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
-        return ((seed, drop) for seed in self.seeds for drop in seed.drops)
 
 
 def compare(trajectory: Trajectory) -> Comparison:
@@ -337,14 +199,3 @@ def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
         values = trajectory.dataset[name].isel(seed=place)
         drifts.append(float(np.abs(values - values.isel(time=0)).max(skipna=True)))
     return max(drifts)
-
-
-def _text(value: float | None, form: str) -> str:
-    return "—" if value is None else format(value, form)
-
-
-def _percentage(value: float | None, unit: str) -> str:
-    if value is None:
-        return "—"
-    rounded = round(100 * value, 3)
-    return (f"{rounded:+.3f}" if rounded else "0.000") + unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, PaperStart, Weights
 from saddlescope.checks import FloatArray, number, whole_number
+from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.parametrisation import is_merged, linear_model
 
@@ -18,67 +18,6 @@ from saddlescope.theory.parametrisation import is_merged, linear_model
 _SMALL_START = 0.01
 # Beyond this dimension the fixed points are too many to list.
 _LISTED_DIMENSIONS = 16
-# The table of fixed points is printed up to this many.
-_PRINTED_POINTS = 32
-
-
-@dataclass(frozen=True)
-class PredictedPoint:
-    """A fixed point: the eigenvectors it has learned (from 0), its loss and its index (T16)."""
-
-    subset: tuple[int, ...]
-    loss: float
-    index: int
-
-
-@dataclass(frozen=True)
-class PredictedSeed:
-    """The drop times of one seed, from its initial weights alone; None: not by `until`."""
-
-    seed: int
-    drop_times: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The theory of one setting: prints as tables."""
-
-    plateau_losses: tuple[float, ...] | None
-    least_loss: float
-    fixed_points: tuple[PredictedPoint, ...]
-    seeds: tuple[PredictedSeed, ...]
-    until: float
-    notes: tuple[str, ...]
-    """What the theory does not say here, and why."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; null where there is nothing."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        parts = []
-        if self.plateau_losses is not None:
-            levels = "  ".join(f"{level:.5f}" for level in self.plateau_losses)
-            parts.append(f"plateaus     {levels}")
-        parts.append(f"least loss   {self.least_loss:.5f}")
-        if self.fixed_points and len(self.fixed_points) <= _PRINTED_POINTS:
-            parts.append(
-                "\nfixed points (index: negative directions of the Hessian; those in order "
-                "have none and are left at third order)"
-            )
-            parts += [
-                f"  {_subset(point.subset):<18}loss {point.loss:.5f}   index {point.index}"
-                for point in self.fixed_points
-            ]
-        elif self.fixed_points:
-            parts.append(f"\n{len(self.fixed_points)} fixed points (--json lists them)")
-        if any(seed.drop_times for seed in self.seeds):
-            parts.append(f"\ndrop times (—: not by {self.until:g})")
-            parts += [
-                f"  seed {seed.seed:<4}" + "".join(f"{_time(t):>10}" for t in seed.drop_times)
-                for seed in self.seeds
-            ]
-        return "\n".join([*parts, *(f"\n{note}" for note in self.notes)])
 
 
 def predict(
@@ -164,11 +103,3 @@ def _population_loss(task: Any, effective_map: FloatArray) -> float:
     moments = task.moments()
     response = moments.summary @ effective_map @ moments.query
     return float(moments.label_power + (effective_map * (response - 2 * moments.drive)).sum())
-
-
-def _subset(subset: tuple[int, ...]) -> str:
-    return "{" + ", ".join(f"e{member + 1}" for member in subset) + "}"
-
-
-def _time(value: float | None) -> str:
-    return "—" if value is None else f"{value:.1f}"

@@ -27,6 +27,7 @@ from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
 from saddlescope.measure.curves import checked_curve
 from saddlescope.measure.descent import QUARTER, Descent, Levels, slow_levels
+from saddlescope.tables import html_table, paragraphs, text_table
 
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
@@ -35,6 +36,7 @@ CONTRAST = 3.0
 SIGNIFICANCE = 5.0
 """At 4, none of 600 curves of pure noise had a drop; noise that is correlated asks for more."""
 
+_HEADINGS = ("", "start", "end", "level", "±", "mid-drop")
 _ROUNDING = 1e-12  # a smaller share of the values than this is no fall
 
 
@@ -85,23 +87,26 @@ class Stages:
 
     def __repr__(self) -> str:
         """A table with a line for each stage, in order of time."""
-        rows: list[tuple[str, ...]] = [("", "start", "end", "level", "±", "mid-drop")]
+        table = text_table(_HEADINGS, self._cells(), left=1, rule=False)
+        return f"{self._title}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return paragraphs([self._title]) + html_table(_HEADINGS, self._cells())
+
+    @property
+    def _title(self) -> str:
+        count = len(self.drops)
+        drops = f"{count or 'no'} drop{'' if count == 1 else 's'}"
+        return f"Stages: {drops}, noise {self.noise:.2g}"
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
         for place, plateau in enumerate(self.plateaus):
             rows.append(("plateau", *_brief(*vars(plateau).values()), ""))
             for drop in self.drops[place : place + 1]:
                 fall = _brief(drop.start, drop.end, -drop.height, drop.uncertainty, drop.time)
                 rows.append(("drop", *fall))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            ).rstrip()
-            for row in rows
-        ]
-        count = len(self.drops)
-        title = f"{count or 'no'} drop{'' if count == 1 else 's'}"
-        return "\n".join([f"Stages: {title}, noise {self.noise:.2g}", *lines])
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers, fit for JSON."""
