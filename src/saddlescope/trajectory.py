@@ -20,7 +20,7 @@ from saddlescope.setting import Setting
 
 if TYPE_CHECKING:
     from saddlescope.comparison import Comparison
-    from saddlescope.measure._stages import Stages
+    from saddlescope.measure import Stages
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Trajectory:
 
     def stages(self, *, smoothing: float | None = None) -> tuple[Stages, ...]:
         """The plateaus and drops of each seed's loss, as measured."""
-        from saddlescope.measure._stages import stages
+        from saddlescope.measure import stages
 
         return tuple(
             stages(row[finite], self.time[finite], smoothing=smoothing)

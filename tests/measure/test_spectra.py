@@ -173,7 +173,7 @@ def test_other_arrays_give_numpy_arrays():
         (torch.ones((2, 2), dtype=torch.complex64), "matrices"),
         ([["a", "b"]], "matrices"),
         ([[1.0, 2.0], [3.0]], "matrices"),
-        (None, "matrices"),
+        ("words", "matrices"),
     ],
 )
 def test_bad_input_names_its_field(measure, matrices, field):

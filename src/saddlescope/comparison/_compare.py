@@ -11,7 +11,7 @@ from saddlescope.comparison._results import Comparison, DropComparison, SeedComp
 from saddlescope.dynamics._train import run
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.measure.crossings import first_crossing, first_record
+from saddlescope.measure import first_crossing, first_record
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 

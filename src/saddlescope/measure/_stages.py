@@ -25,8 +25,9 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.curves import checked_curve
-from saddlescope.measure.descent import QUARTER, Descent, Levels, slow_levels
+from saddlescope.measure._arrays import Numbers
+from saddlescope.measure._curves import checked_curve
+from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
 from saddlescope.tables import html_table, paragraphs, text_table
 
 SMALLEST_DROP = 0.02
@@ -122,7 +123,7 @@ def _brief(*numbers: float) -> list[str]:
     return [f"{one:.4g}" for one in numbers]
 
 
-def stages(curve: Any, time: Any = None, *, smoothing: Any = None) -> Stages:
+def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = None) -> Stages:
     """The plateaus and drops of `curve[T]`, usually a loss (THEORY section 7).
 
     `time[T]` increases strictly, in any spacing (by default 0, 1, 2, ...). `smoothing` is the
@@ -140,15 +141,16 @@ def stages(curve: Any, time: Any = None, *, smoothing: Any = None) -> Stages:
     [300, 700]
     """
     values, times = checked_curve("curve", curve, time)
-    if smoothing is not None and not 1e-4 <= number("smoothing", smoothing) <= 0.5:
+    given = None if smoothing is None else number("smoothing", smoothing)
+    if given is not None and not 1e-4 <= given <= 0.5:
         raise InvalidInput("smoothing", smoothing, "must be a share of the fall, 0.0001 to 0.5")
     descent = Descent.of(values, times)
     fall = float(descent.fit[0] - descent.fit[-1])
     if fall <= _ROUNDING * np.abs(values).max():
-        share = SMALLEST_DROP if smoothing is None else float(smoothing)
+        share = SMALLEST_DROP if given is None else given
         return _described(descent, descent.measured(times[:1], times[-1:]), share)
     hidden = min(2 * descent.noise * np.sqrt(20 / values.size) / fall, 0.5)
-    share = float(max(SMALLEST_DROP, hidden) if smoothing is None else smoothing)
+    share = float(max(SMALLEST_DROP, hidden)) if given is None else given
     finest = min(share, SMALLEST_DROP)
     candidates = slow_levels(descent, finest)
     _established(descent, candidates, finest * fall, CONTRAST)

@@ -7,22 +7,21 @@ of a drop, and noise makes it swing no further than the records do.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.interpolate import PchipInterpolator
 
 from saddlescope.checks import FloatArray, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.curves import as_numpy, checked_curves
+from saddlescope.measure._arrays import Numbers
+from saddlescope.measure._curves import as_numpy, checked_curves
 
 # Records on either side of a crossing that the cubic is drawn through.
 _NEAR = 4
 
 
 def first_crossing(
-    curve: Any, level: Any, time: Any = None, *, rising: bool = False
+    curve: Numbers, level: Numbers, time: Numbers | None = None, *, rising: bool = False
 ) -> Float[np.ndarray, "..."]:
     """When each of `curve[..., T]` first falls, or rises, to a level: [...], NaN where it never is.
 
@@ -45,7 +44,7 @@ def first_crossing(
     return found
 
 
-def first_record(curve: Any, level: Any, *, rising: bool = False) -> Int[np.ndarray, "..."]:
+def first_record(curve: Numbers, level: Numbers, *, rising: bool = False) -> Int[np.ndarray, "..."]:
     """The first record of each curve at or beyond a level that it did not start beyond; else -1.
 
     Arguments as in `first_crossing`, which lies before this record.
@@ -57,7 +56,9 @@ def first_record(curve: Any, level: Any, *, rising: bool = False) -> Int[np.ndar
     return _first_at_or_below(*_facing_down(curves, level, rising))
 
 
-def drop_times(loss: Any, levels: Any, time: Any = None) -> Float[np.ndarray, "... drops"]:
+def drop_times(
+    loss: Numbers, levels: Numbers, time: Numbers | None = None
+) -> Float[np.ndarray, "... drops"]:
     """When each of `loss[..., T]` first falls midway from each of `levels[L]` to the next.
 
     [..., L-1], NaN where it never does: the times of drops between plateaus of known levels.
@@ -70,7 +71,7 @@ def drop_times(loss: Any, levels: Any, time: Any = None) -> Float[np.ndarray, ".
     return first_crossing(rows[..., None, :], (heights[:-1] + heights[1:]) / 2, times)
 
 
-def _facing_down(curves: FloatArray, level: Any, rising: bool) -> tuple[FloatArray, FloatArray]:
+def _facing_down(curves: FloatArray, level: Numbers, rising: bool) -> tuple[FloatArray, FloatArray]:
     """Curves [..., T] that fall, and the level of each [...]."""
     try:
         levels = np.asarray(as_numpy(level), dtype=np.float64)

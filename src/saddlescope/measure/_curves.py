@@ -6,7 +6,7 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, real_array
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.arrays import is_tensor
+from saddlescope.measure._arrays import is_tensor
 
 
 def checked_curve(name: str, curve: object, time: object = None) -> tuple[FloatArray, FloatArray]:
