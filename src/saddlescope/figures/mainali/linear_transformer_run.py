@@ -84,7 +84,7 @@ class AbstractModesFigure(AbstractFigure):
             turned = basis.T @ joined[weight].to_numpy() @ basis
             data[name] = (("time", "mode"), np.diagonal(turned, axis1=1, axis2=2))
         data["amplitude"] = data["p"] * data["q"]
-        return data.assign_coords(mode=np.arange(1, len(self.spectrum) + 1))
+        return data.assign_coords(mode=np.arange(len(self.spectrum)))
 
     def predict(self, time: FloatArray) -> xr.Dataset:
         """Both theories at the given times, where the modes rest, and what batches may add."""
@@ -112,7 +112,7 @@ class AbstractModesFigure(AbstractFigure):
                 "batch_shift": (axes, _at(time, allowed.time, allowed.shift)),
                 "batch_spread": (axes, _at(time, allowed.time, allowed.spread)),
             },
-            coords={"time": time, "mode": np.arange(1, len(self.spectrum) + 1)},
+            coords={"time": time, "mode": np.arange(len(self.spectrum))},
         )
 
 

@@ -219,7 +219,9 @@ def _draw_losses(axes: Any, one: xr.Dataset) -> None:
 def _draw_values(axes: Any, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
-    names = [f"head {number}" for number in range(1, growing + 1)]
+    # Not heads 1, 2, …: in each seed they are others.
+    names = [f"{order} head" for order in ("first", "second", "third")]
+    names += [f"{number}th head" for number in range(4, growing + 1)]
     for head in reversed(range(one.sizes["head"])):
         grows = head < growing
         for seed in range(one.sizes["seed"]):
@@ -236,7 +238,7 @@ def _draw_values(axes: Any, one: xr.Dataset) -> None:
     for head in range(growing):
         shortest = one["minimal_value"][:, head]
         course = np.cbrt(np.interp(fine, one["level"], shortest**3))
-        label = "shortest weights (T8)" if head == 0 else None
+        label = "shortest (T8)" if head == 0 else None
         axes.plot(fine, course, color="black", zorder=3, label=label, **THEORY)
         axes.plot(one["level"], shortest, "s", color="black", markerfacecolor="none", markersize=4)
     for multiple in range(0, count, rank):

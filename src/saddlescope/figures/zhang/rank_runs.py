@@ -148,8 +148,8 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
             axes.text(1.01, loss, f"{level}", transform=place, fontsize=7.5, va="center")
         else:
             axes.axhline(loss, color="#AAAAAA", linestyle=":", linewidth=0.7, zorder=0)
-    for seed in range(data.sizes["seed"]):
-        axes.plot(data["time"], data["loss"][seed], color=colour(seed), label=f"seed {seed}")
+    for row, seed in enumerate(data["seed"].to_numpy()):
+        axes.plot(data["time"], data["loss"][row], color=colour(row), label=f"seed {seed}")
     first, last = _FIRST_SHOWN, float(data["time"][-1])
     axes.set(xscale="log", xlim=(first, last), xlabel=TIME_LABEL)
     axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06), yticks=_TICKS)

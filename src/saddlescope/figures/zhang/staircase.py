@@ -28,7 +28,7 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
     """What each seed has learned of each eigenvector, 1 at the optimum: (seed, time, direction)."""
     maps = run.dataset["effective_map"].to_numpy()
     along = np.einsum("ad,stab,bd->std", basis, maps, basis) / amplitude
-    directions = np.arange(1, basis.shape[1] + 1)
+    directions = np.arange(basis.shape[1])
     return xr.DataArray(along, dims=("seed", "time", "direction"), coords={"direction": directions})
 
 
