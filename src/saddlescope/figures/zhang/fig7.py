@@ -28,11 +28,12 @@ from saddlescope.figures.zhang.plateau_waits import (
     TURNED,
     aligned_start,
     aligned_waits,
-    drop_times,
     random_waits,
 )
 from saddlescope.figures.zhang.staircase import clearest_seed
+from saddlescope.measure import drop_times
 from saddlescope.task import InContextRegression
+from saddlescope.theory import plateau_losses
 from saddlescope.trajectory import Trajectory
 
 # The grid of records begins at this share of the run, before the first drop.
@@ -87,7 +88,9 @@ class Figure7(AbstractFigure):
             for name, (until, start) in watch.each(starts.items())
         }
         data = random_waits(runs["random"]).merge(aligned_waits(runs["aligned"]))
-        data["halved_drop_time"] = (("seed", "drop"), drop_times(runs["halved"]))
+        halved = runs["halved"]
+        drops = drop_times(halved.loss, plateau_losses(task), halved.time)
+        data["halved_drop_time"] = (("seed", "drop"), drops)
         return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
