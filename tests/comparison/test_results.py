@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import saddlescope as ss
 from saddlescope.comparison import (
     AlgorithmDistances,
     Comparison,
@@ -34,7 +35,7 @@ COMPARISON = Comparison(
     (
         SeedComparison(
             7,
-            "finished",
+            ss.Result.FINISHED,
             "",
             0.21,
             1e-9,
@@ -45,7 +46,7 @@ COMPARISON = Comparison(
         ),
         SeedComparison(
             3,
-            "diverged",
+            ss.Result.DIVERGED,
             "why",
             0.5,
             None,
@@ -60,8 +61,10 @@ COMPARISON = Comparison(
 MEASURED = Comparison(
     None,
     (
-        SeedComparison(0, "finished", "", 0.2, None, (DropComparison(1, 5.0, None, 1.0, 0.2),)),
-        SeedComparison(1, "finished", "", 1.0, None, ()),
+        SeedComparison(
+            0, ss.Result.FINISHED, "", 0.2, None, (DropComparison(1, 5.0, None, 1.0, 0.2),)
+        ),
+        SeedComparison(1, ss.Result.FINISHED, "", 1.0, None, ()),
     ),
     ("no theory",),
 )

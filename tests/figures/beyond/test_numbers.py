@@ -74,17 +74,6 @@ def test_the_largest_distance_from_theory():
     assert merged_any_covariance._error(data) == pytest.approx(0.03)
 
 
-def test_the_coefficient_of_the_fixed_points_distance():
-    """N (a*/a^∞ − 1) at a large N is the closed form (T15)."""
-    spectrum, length = (1.0, 0.6, 0.35), 10**6
-    time = np.linspace(0.0, 1.0, 3)
-    _, rest = modes_exactness._errors(spectrum, length, 1e-3, time)
-    np.testing.assert_allclose(
-        length * rest, modes_exactness._coefficient(spectrum), rtol=1e-4, atol=1e-4
-    )
-    np.testing.assert_allclose(modes_exactness._coefficient((0.5,) * 3), 0.0, atol=1e-15)
-
-
 def test_errors_are_rounded_to_the_digits_that_are_stated():
     digits = [places for _, places in modes_exactness._STATED.values()]
     found = modes_exactness._rounded(np.full(len(digits), 0.123456789))

@@ -1,7 +1,6 @@
 """Half-times, bins and shares of the linear transformer's figures, on curves that are known."""
 
 import numpy as np
-import pytest
 import xarray as xr
 
 from saddlescope.figures.mainali import linear_transformer_run, mt1, mt3, mt4
@@ -57,16 +56,6 @@ def test_the_norm_of_all_weights_together():
 def test_the_largest_entry_off_the_diagonal():
     matrices = np.array([np.diag([2.0, -4.0]), [[1.0, -0.5], [0.1, 2.0]]])
     np.testing.assert_allclose(mt1._off_diagonal(matrices), [0.0, 0.25])
-
-
-def test_levels_fall_from_all_labels_to_the_fixed_point():
-    figure = mt3.MT3()
-    levels = [figure._level(learned) for learned in range(len(figure.spectrum) + 1)]
-    assert levels[0] == pytest.approx(sum(figure.spectrum))
-    steps = -np.diff(levels)
-    assert (steps > 0).all()
-    # What a learned mode leaves is of order 1/N.
-    np.testing.assert_allclose(steps, figure.spectrum, rtol=0.3)
 
 
 def test_stages_are_found_in_the_logarithm_of_time():
