@@ -75,20 +75,6 @@ def test_where_no_curvature_says_more_the_cure_is_half_the_rate() -> None:
     assert outcome.message.endswith("try learning_rate 2.5")
 
 
-def test_a_cure_is_never_above_half_of_the_rate_that_failed() -> None:
-    """A batch of one prompt is steeper than the law, whose stable rate is too large for it."""
-    method = ss.StochasticGradientDescent(learning_rate=0.4, steps=300, batch_size=1)
-    with jax.enable_x64(True):
-        job = make_job(method)
-        state = job.begin()
-        assert isinstance(state, StepState)
-        assert _stepping.stable_rate(job.problem, state, 0) > 0.2
-    run = ss.train(job.setting)
-    failed = [outcome for outcome in run.outcomes if outcome.result is ss.Result.DIVERGED]
-    assert failed
-    assert {outcome.message.rpartition("try ")[2] for outcome in failed} == {"learning_rate 0.2"}
-
-
 def test_segments_of_any_length_make_one_path() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientDescent(0.2, 5000))
