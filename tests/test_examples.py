@@ -155,7 +155,7 @@ def test_both_are_trained_on_fresh_prompts(own: dict[str, Any]) -> None:
     assert {outcome.result for outcome in run.outcomes} == {ss.Result.FINISHED}
     found = errors(run)
     assert found.size >= 3, "every seed learns one direction at least"
-    # A batch of 64 of heavy inputs moves the drops about: measured up to 3 per cent.
+    # A batch of 64 of heavy inputs moves the drops about: measured up to 7 per cent.
     assert np.abs(found).max() < 0.1
 
 

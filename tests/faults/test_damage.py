@@ -150,7 +150,7 @@ def rewritten(saved: Path, tmp_path: Path, **attributes: object) -> Path:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"saddlescope_format": 2}, "has format 2, this version reads format 1"),
+        ({"saddlescope_format": 1}, "has format 1, this version reads format 2"),
         ({"saddlescope_format": None}, "has format None"),
         ({"setting": "{"}, "is damaged"),
         ({"setting": "[]"}, "is damaged"),

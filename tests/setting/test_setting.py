@@ -27,17 +27,10 @@ from saddlescope.attention.starts import stack_starts
 from saddlescope.dynamics import GradientDescent, GradientFlow, Optimiser, Record
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.setting._setting import FORMAT, PARTS
-from saddlescope.setting.fields import fields_of
-from saddlescope.setting.kinds import kind_name, kinds_of
-from saddlescope.setting.toml import load_toml, save_toml, to_toml
+from saddlescope.setting._setting import FORMAT
 from saddlescope.task import (
-    AbstractTask,
-    ContextLengths,
     InContextRegression,
-    RegressionMoments,
     Spectrum,
-    regression_moments,
 )
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -250,20 +243,6 @@ def test_every_field_has_a_part_in_the_digest() -> None:
     assert all(len(digest) == 16 and int(digest, 16) >= 0 for digest in digests)
 
 
-def test_large_arrays_are_named_by_their_digest() -> None:
-    task = TASK.sample(30)
-    setting = changed(task=task)
-    arrays: dict[str, Any] = {}
-    values = setting.to_dict(arrays)
-    name = values["task"]["x"]["array"]
-    assert values["task"]["x"]["shape"] == [30, 32, 4]
-    np.testing.assert_array_equal(arrays[name], task.x)
-    assert values["task"]["lengths"] == [31.0] * 30
-    np.testing.assert_array_equal(Setting.from_dict(values, arrays).task.x, task.x)
-    with pytest.raises(InvalidInput, match=r"task\.x = .*data that is not at hand"):
-        Setting.from_dict(values)
-
-
 def edited(**fields: Any) -> dict[str, Any]:
     return {**PLAIN.to_dict(), **fields}
 
@@ -316,12 +295,6 @@ def test_a_missing_part_is_refused_by_name(name: str) -> None:
         Setting.from_dict(values)
 
 
-def test_the_format_may_be_left_out() -> None:
-    values = PLAIN.to_dict()
-    del values["format"]
-    assert Setting.from_dict(values) == PLAIN
-
-
 def test_weights_of_fewer_seeds_than_are_run_are_refused() -> None:
     start = GivenStart(stack_starts(RandomStart(), PLAIN.model, TASK, range(3)))
     with pytest.raises(InvalidInput, match="seed"):
@@ -333,122 +306,9 @@ def test_a_start_that_does_not_fit_is_found_before_anything_runs() -> None:
         changed(init=GivenStart({"v": np.ones(5)}))
 
 
-@dataclasses.dataclass(frozen=True)
-class UsersTask(AbstractTask):
-    """A task of the user's own: white inputs of one variance."""
-
-    size: int
-    variance: float = 1.0
-
-    @property
-    def context_length(self) -> ContextLengths:  # type: ignore[override]
-        return ContextLengths.make(5)
-
-    @property
-    def dimension(self) -> int:
-        return self.size
-
-    @property
-    def common_basis(self) -> np.ndarray:
-        return np.eye(self.size)
-
-    def moments(self) -> RegressionMoments:
-        covariance = self.variance * np.eye(self.size)
-        return regression_moments(covariance, np.eye(self.size), covariance, 0.0, 1 / 5)
-
-
-def test_a_users_own_class_comes_back() -> None:
-    setting = changed(task=UsersTask(3, 2.0))
-    described = setting.to_dict()["task"]
-    assert described == {"kind": f"{__name__}:UsersTask", "size": 3, "variance": 2.0}
-    again = there_and_back(setting)
-    assert again.task == UsersTask(3, 2.0)
-    assert again == setting
-    with pytest.raises(InvalidInput, match=r"task\.colour = 'red': unknown field"):
-        Setting.from_dict({**setting.to_dict(), "task": {**described, "colour": "red"}})
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "os:system",
-        "subprocess:Popen",
-        "builtins:eval",
-        "antigravity:geohash",
-        "saddlescope.setting:Setting",
-        "saddlescope.setting:Setting.from_dict",
-        "this",
-        ":",
-        "",
-    ],
-)
-def test_reading_a_setting_imports_and_calls_nothing(kind: str) -> None:
-    values = edited(model={"kind": kind, "command": "true"})
-    before = set(sys.modules)
-    with pytest.raises(InvalidInput) as refusal:
-        Setting.from_dict(values)
-    assert refusal.value.field == "model.kind"
-    assert set(sys.modules) == before
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_kind_says_what_its_fields_are(part: str) -> None:
-    # They are the flags of the command line, and its help.
-    assert kinds_of(part)
-    for name, cls in kinds_of(part).items():
-        assert dataclasses.is_dataclass(cls)
-        assert kind_name(cls) == name
-        for field in fields_of(cls).values():
-            assert len(field.help) > 3, f"{cls.__name__}.{field.name} has no bullet in a docstring"
-        stored = {field.name for field in dataclasses.fields(cls)}
-        assert stored <= set(fields_of(cls)), "what is stored can be given"
-
-
 def test_parts_have_defaults() -> None:
     short = Setting(PLAIN.model, TASK, PLAIN.method, seeds=3)
     assert short == PLAIN
-
-
-def test_fields_of_parts_are_replaced_by_name() -> None:
-    other = PLAIN.replace(heads=2, until=10.0, init_scale=0.5, seeds=[4], label_noise=0.1)
-    assert other.model == SeparateAttention(2, 1)
-    assert other.method == GradientFlow(until=10.0)
-    assert other.init == RandomStart(0.5)
-    assert other.seeds == (4,)
-    assert other.task.label_noise == 0.1
-    assert other.record is PLAIN.record
-    assert PLAIN.replace(model=MergedAttention(3), heads=4).model == MergedAttention(4)
-    with pytest.raises(InvalidInput, match="steps"):
-        PLAIN.replace(steps=3)
-    with pytest.raises(InvalidInput, match="heads = 0"):
-        PLAIN.replace(heads=0)
-
-
-def test_there_and_back_through_toml(tmp_path) -> None:
-    path = tmp_path / "setting.toml"
-    for setting in (PLAIN, changed(task=TASK.sample(30)), changed(init=BalancedStart(0.1))):
-        save_toml(setting, path)
-        values, arrays = load_toml(path)
-        assert Setting.from_dict(values, arrays) == setting
-        assert (tmp_path / "setting.npz").exists() == (setting.task is not TASK)
-        (tmp_path / "setting.npz").unlink(missing_ok=True)
-    text = to_toml(PLAIN)
-    assert "spectrum = [0.4, 0.3, 0.2, 0.1]" in text
-    assert "converged" not in text, "empty fields are left out"
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [("[model", "is no TOML"), ("", "is missing"), ("seeds = 3\nmodel = 5\n", "is missing")],
-)
-def test_a_file_that_is_no_setting_is_refused_in_one_line(tmp_path, text, problem) -> None:
-    path = tmp_path / "setting.toml"
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=problem) as refusal:
-        Setting.from_dict(*load_toml(path))
-    assert "\n" not in str(refusal.value)
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        load_toml(tmp_path / "nowhere.toml")
 
 
 def test_a_digest_is_the_same_in_every_process() -> None:

@@ -97,4 +97,4 @@ def check_part(part: str, value: object) -> None:
     if not is_kind(type(value), part):
         base = _BASES[part].__name__
         article = "an" if base[0] in "AEIOU" else "a"
-        raise InvalidInput(part, value, f"must be {article} {base.removeprefix('Abstract')}")
+        raise InvalidInput(part, value, f"must be {article} {base}")
