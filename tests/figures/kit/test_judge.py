@@ -11,8 +11,9 @@ from saddlescope.comparison import _compare, _predict
 from saddlescope.figures import Watch
 from saddlescope.figures.zhang import fig3
 from saddlescope.figures.zhang.fig3 import Figure3
+from saddlescope.figures.zhang.staircase import STAIRCASE
 
-QUICK = Figure3(seeds=2, until=12_000.0, points=800)
+QUICK = Figure3(STAIRCASE.replace(seeds=2, until=12_000.0, points=800))
 LEVELS = "every plateau lies at the loss of its fixed point (T7)"
 ORDER = "eigenvectors are learned in falling order of eigenvalue"
 KEYS = "|cos| of the learning head's key with its eigenvector, on the plateau after"
