@@ -54,7 +54,8 @@ _LEVEL_TOLERANCE = 0.01
 def rank_runs(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Dataset:
     """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
 
-    Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau lasts, between the midway
+    Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau
+    lasts, between the midway
     crossings before and after it, as a share of the time at its end. One that outlasts the run
     counts up to the run's end if it is conspicuous by then; if not, nothing is known of it.
     """
