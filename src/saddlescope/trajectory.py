@@ -96,7 +96,7 @@ class Trajectory:
 
     def stages(self, *, smoothing: float | None = None) -> tuple[Stages, ...]:
         """The plateaus and drops of each seed's loss, as measured."""
-        from saddlescope.measure._stages import stages
+        from saddlescope.measure import stages
 
         return tuple(
             stages(row[finite], self.time[finite], smoothing=smoothing)

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Locator, Page
 from saddlescope.drawing import COLOURS, STYLE
 from saddlescope.figures import AbstractFigure, Claim, Watch
 from saddlescope.figures.kit.claim import at_least, equal, relatively_within, within
+from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.panels import legend, levels, sheet
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report import write_reproduction_page
@@ -143,7 +144,7 @@ def result_of(figure: AbstractFigure, folder: Path) -> Result:
     files["film"] = f"{figure.id}/film.gif"
     Image.open(folder / files["png"]).convert("L").save(folder / files["film"])
     command = f"saddlescope reproduce {figure.id}"
-    return Result(figure, figure.claims(data), 1.25, drawing, files, command, quick=True)
+    return Result(figure, Claims(figure.claims(data)), 1.25, drawing, files, command, quick=True)
 
 
 @pytest.fixture(scope="module")

@@ -208,6 +208,52 @@ def test_films_that_cannot_be_are_refused(
         run.animate(**{"path": "film.gif", **options})
 
 
+def _drawn(run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Figure:
+    """The first frame of a film, which is not written."""
+    shown: list[Figure] = []
+
+    class Still:
+        def __init__(self, figure: Figure, show: Any, frames: list[int], **_: Any) -> None:
+            show(frames[0])
+            shown.append(figure)
+
+        def save(self, path: str, writer: Any) -> None:
+            pass
+
+    monkeypatch.setattr(film, "FuncAnimation", Still)
+    run.animate("film.gif", frames=2, **options)
+    return shown[0]
+
+
+def _ticks(axis: Any) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_a_film_counts_heads_and_eigenvectors_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
+    turned = ss.InContextRegression(turn @ np.diag([0.3, 0.6]) @ turn.T, 31)
+    run = ss.train(
+        ss.SeparateAttention(3), turned, method=ss.GradientDescent(0.2, 20), seeds=[7], record=5
+    )
+    figure = _drawn(run, monkeypatch)
+    _, maps, values = figure.axes[:3]
+    assert _ticks(maps.xaxis) == _ticks(maps.yaxis) == ["$e_{1}$", "$e_{2}$"]
+    assert _ticks(values.xaxis) == ["1", "2", "3"]
+    assert figure.get_suptitle() == "seed 7, t = 0 τ"
+    basis = turned.common_basis
+    whole = run.dataset["effective_map"].to_numpy()[0, 0]
+    np.testing.assert_allclose(maps.images[0].get_array(), basis.T @ whole @ basis, atol=1e-15)
+    assert turned.spectrum.eigenvalues[0] == pytest.approx(
+        basis[:, 0] @ turned.covariance @ basis[:, 0]
+    )
+
+
+def test_a_film_labels_as_many_as_there_is_room_for() -> None:
+    axis = Figure().subplots().xaxis
+    film._count_from_one(axis, 20, "{}")
+    assert _ticks(axis) == ["1", "4", "7", "10", "13", "16", "19"]
+
+
 def test_a_film_needs_recorded_weights(tmp_path: Path) -> None:
     lean = train(record=ss.Record(points=200, weights=False))
     with pytest.raises(InvalidInput, match=r"record\.weights = False: a film needs"):

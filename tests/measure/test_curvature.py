@@ -169,7 +169,7 @@ def test_tensors_and_representation():
         (([1.0, 0.0],), ".shape"),
         ((np.ones((3, 3)),), ".shape"),
         (([1.0, np.nan, 0.0],), ""),
-        ((None,), ""),
+        (("words",), ""),
         (([1.0, 0.5, 0.0], [0, 1, 1]), "time"),
         (([1.0, 0.5, 0.0], [0, 1]), "time.shape"),
     ],

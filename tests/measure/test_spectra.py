@@ -74,6 +74,18 @@ def test_the_zero_matrix_has_rank_zero(rank):
     assert rank(FactoredMatrix(np.zeros((4, 2)), np.ones((2, 5)))) == 0
 
 
+@pytest.mark.parametrize("shape", [(2, 1000), (1000, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_longer_side_says_what_rounding_is(shape, dtype):
+    """A singular value of 100 ε is rounding in a matrix of 1000 columns, or rows: 2000 ε is not."""
+    matrix = np.zeros(shape, dtype)
+    matrix[0, 0] = 1.0
+    for multiple, rank in ((100, 0), (2000, 1)):
+        matrix[1, 1] = multiple * np.finfo(dtype).eps
+        assert marginalised_effective_rank(matrix) == rank
+        assert np.linalg.matrix_rank(matrix) == 1 + rank
+
+
 def test_what_is_left_of_rank_one_is_rounding_and_has_rank_zero():
     rng = np.random.default_rng(0)
     column, row = rng.standard_normal((40, 1)), rng.standard_normal((1, 30))
@@ -161,7 +173,7 @@ def test_other_arrays_give_numpy_arrays():
         (torch.ones((2, 2), dtype=torch.complex64), "matrices"),
         ([["a", "b"]], "matrices"),
         ([[1.0, 2.0], [3.0]], "matrices"),
-        (None, "matrices"),
+        ("words", "matrices"),
     ],
 )
 def test_bad_input_names_its_field(measure, matrices, field):

@@ -1,6 +1,5 @@
 """The static page: whole, safe, and of one file."""
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.report import Section, figure, paragraphs, table, write_page, write_run_page
+from saddlescope.setting.toml import to_toml
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 VOID = {"meta", "link", "br", "img", "path", "use", "hr", "input", "rect"}
@@ -93,7 +93,7 @@ def test_the_page_of_a_run_holds_picture_table_setting_and_command(
     text = path.read_text(encoding="utf-8")
     assert text.count("<svg") == 1
     assert page.cells == [cell for row in comparison.cells() for cell in row]
-    assert json.dumps(run.setting.to_dict(), indent=2) in page.text
+    assert to_toml(run.setting) in page.text
     assert run.setting.digest in page.text
     assert command in page.text
     for line in comparison.summary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,9 +20,45 @@ if TYPE_CHECKING:
     from saddlescope.task import Prompts
 
 
+class AbstractNetwork(AbstractLinearAttention):
+    """A network that is an attention in other coordinates, of the same distances."""
+
+    @property
+    @abc.abstractmethod
+    def attention(self) -> AbstractLinearAttention:
+        """The attention that it is."""
+
+    @property
+    def degree(self) -> int:
+        return self.attention.degree
+
+    @property
+    def parametrisation(self) -> Parametrisation | None:
+        return self.attention.parametrisation
+
+    def capacity(self, dimension: int) -> int:
+        return self.attention.capacity(dimension)
+
+    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
+        return self.from_attention(self.attention.rotate(self.to_attention(weights), basis))
+
+    def conserved(self, weights: Weights) -> Weights:
+        return self.attention.conserved(self.to_attention(weights))
+
+    @property
+    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
+        return self.attention.conserved_axes
+
+    def balance(self, weights: Weights) -> Weights:
+        return self.from_attention(self.attention.balance(self.to_attention(weights)))
+
+    def realise(self, effective_map: FloatArray) -> Weights:
+        return self.from_attention(self.attention.realise(effective_map))
+
+
 @kind("model", "two_layer_network")
 @dataclass(frozen=True)
-class TwoLayerNetwork(AbstractLinearAttention):
+class TwoLayerNetwork(AbstractNetwork):
     r"""$\hat y = w_2^\top W_1 z$, two layers on the cubic feature (Z eq. 11).
 
     $z = \mathrm{vec}(\beta x_q^\top)$. There are `heads` hidden units, with weights `output[H]` and
@@ -33,14 +70,6 @@ class TwoLayerNetwork(AbstractLinearAttention):
     normalisation: str = "context"
 
     @property
-    def degree(self) -> int:
-        return 2
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.MERGED
-
-    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         return {"output": ("head",), "hidden": ("head", "feature")}
 
@@ -48,11 +77,8 @@ class TwoLayerNetwork(AbstractLinearAttention):
         return {"output": (self.heads,), "hidden": (self.heads, dimension**2)}
 
     def deviations(self, dimension: int) -> dict[str, float]:
-        merged = self._attention.deviations(dimension)
+        merged = self.attention.deviations(dimension)
         return {"output": merged["v"], "hidden": merged["U"]}
-
-    def capacity(self, dimension: int) -> int:
-        return dimension
 
     def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
         return gain * unvectorise(weights["hidden"].T @ weights["output"])
@@ -64,29 +90,13 @@ class TwoLayerNetwork(AbstractLinearAttention):
             "hidden": weights["output"][:, None] * vector[None, :],
         }
 
-    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        return self.from_attention(self._attention.rotate(self.to_attention(weights), basis))
-
-    def conserved(self, weights: Weights) -> Weights:
-        return self._attention.conserved(self.to_attention(weights))
-
-    @property
-    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
-        return self._attention.conserved_axes
-
-    def balance(self, weights: Weights) -> Weights:
-        return self.from_attention(self._attention.balance(self.to_attention(weights)))
-
-    def realise(self, effective_map: FloatArray) -> Weights:
-        return self.from_attention(self._attention.realise(effective_map))
-
     def predict(
         self, weights: Weights, prompts: Prompts, gain: Array = 1.0
     ) -> Float[Array, "P *labels"]:
         return gain * (prompts.cubic_features @ weights["hidden"].T) @ weights["output"]
 
     @property
-    def _attention(self) -> MergedAttention:
+    def attention(self) -> MergedAttention:
         return MergedAttention(self.heads, self.normalisation)
 
     def from_attention(self, weights: Weights) -> Weights:
@@ -100,7 +110,7 @@ class TwoLayerNetwork(AbstractLinearAttention):
 
 @kind("model", "convolutional_network")
 @dataclass(frozen=True)
-class ConvolutionalNetwork(AbstractLinearAttention):
+class ConvolutionalNetwork(AbstractNetwork):
     r"""$\hat y = \sum_i v_i\, q_i^\top K_i z$, three layers on the cubic feature (Z eq. 18).
 
     $K_i$ slides one kernel $k_i$ of length D over z with stride D. Weights `output[H]`,
@@ -111,14 +121,6 @@ class ConvolutionalNetwork(AbstractLinearAttention):
     normalisation: str = "context"
 
     @property
-    def degree(self) -> int:
-        return 3
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.SEPARATE
-
-    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         return {"output": ("head",), "kernel": ("head", "dim"), "hidden": ("head", "dim")}
 
@@ -127,14 +129,11 @@ class ConvolutionalNetwork(AbstractLinearAttention):
         return {"output": (self.heads,), "kernel": layer, "hidden": layer}
 
     def deviations(self, dimension: int) -> dict[str, float]:
-        separate = self._attention.deviations(dimension)
+        separate = self.attention.deviations(dimension)
         return {"output": separate["v"], "kernel": separate["k"], "hidden": separate["q"]}
 
-    def capacity(self, dimension: int) -> int:
-        return min(dimension, self.heads)
-
     def effective_map(self, weights: Weights, gain: Array = 1.0) -> Float[Array, "D D"]:
-        return self._attention.effective_map(self.to_attention(weights), gain)
+        return self.attention.effective_map(self.to_attention(weights), gain)
 
     def pull_back(self, weights: Weights, force: Float[Array, "D D"]) -> Weights:
         # Each layer's gradient by way of the feature's force: patches of g are its columns.
@@ -149,22 +148,6 @@ class ConvolutionalNetwork(AbstractLinearAttention):
             "hidden": output * convolved,
         }
 
-    def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:
-        return self.from_attention(self._attention.rotate(self.to_attention(weights), basis))
-
-    def conserved(self, weights: Weights) -> Weights:
-        return self._attention.conserved(self.to_attention(weights))
-
-    @property
-    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
-        return self._attention.conserved_axes
-
-    def balance(self, weights: Weights) -> Weights:
-        return self.from_attention(self._attention.balance(self.to_attention(weights)))
-
-    def realise(self, effective_map: FloatArray) -> Weights:
-        return self.from_attention(self._attention.realise(effective_map))
-
     def predict(
         self, weights: Weights, prompts: Prompts, gain: Array = 1.0
     ) -> Float[Array, "P *labels"]:
@@ -174,7 +157,7 @@ class ConvolutionalNetwork(AbstractLinearAttention):
         return gain * (convolved * weights["hidden"].T[None]).sum(1) @ weights["output"]
 
     @property
-    def _attention(self) -> SeparateAttention:
+    def attention(self) -> SeparateAttention:
         return SeparateAttention(self.heads, 1, self.normalisation)
 
     def from_attention(self, weights: Weights) -> Weights:

@@ -90,18 +90,15 @@ def _verdicts(results: Any) -> str:
         if result.problem:
             lines.append(f"  could not be made: {result.problem}")
         for claim in result.claims:
-            mark = claim.verdict if claim.as_expected else f"{claim.verdict.upper()}, UNEXPECTED"
-            lines.append(f"  {mark}: {claim.name} [{claim.summary}]")
-            if claim.reason:
-                lines.append(f"    expected to fail: {claim.reason}")
-    claims = [claim for result in results for claim in result.claims]
-    wrong = sum(not claim.as_expected for claim in claims)
+            lines += [f"  {line}" for line in str(claim).splitlines()]
+    count = sum(len(result.claims) for result in results)
+    wrong = sum(len(result.claims.unexpected) for result in results)
     broken = sum(bool(result.problem) for result in results)
     if any(_is_elsewhere(result) and not result.as_expected for result in results):
         lines.append("in another setting: tolerances are those of the published one")
     lines.append(
-        f"{_count(len(claims), 'claim')} about {_count(len(results), 'figure')}, "
-        + (f"{len(claims) - wrong} as expected" + (f", {wrong} not" if wrong else ""))
+        f"{_count(count, 'claim')} about {_count(len(results), 'figure')}, "
+        + (f"{count - wrong} as expected" + (f", {wrong} not" if wrong else ""))
         + (f"; {_count(broken, 'figure')} could not be made" if broken else "")
     )
     return "\n".join(lines)

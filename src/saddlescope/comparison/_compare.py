@@ -2,157 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from html import escape
-from typing import Any
-
 import numpy as np
-import pandas as pd
-from scipy.interpolate import PchipInterpolator
 
 from saddlescope.attention import GivenStart
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
+from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.measure import first_crossing, first_record
 from saddlescope.trajectory import Result, Trajectory
 
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
-
-
-@dataclass(frozen=True)
-class DropComparison:
-    """One drop of the loss; None where there is none."""
-
-    number: int
-    """Counted from 1."""
-    time: float | None
-    """When the measured loss crosses midway between the two plateau levels."""
-    predicted_time: float | None
-    loss_before: float | None
-    """The measured loss where it is flattest before the drop, …"""
-    loss_after: float | None
-    """… and after it."""
-
-    @property
-    def error(self) -> float | None:
-        """The relative error of the predicted time."""
-        if self.time is None or self.predicted_time is None:
-            return None
-        return self.predicted_time / self.time - 1
-
-
-@dataclass(frozen=True)
-class SeedComparison:
-    """One seed's run beside its prediction."""
-
-    seed: int
-    result: Result
-    message: str
-    final_loss: float | None
-    conserved_drift: float | None
-    """The largest change of any conserved quantity (T14) during the run."""
-    drops: tuple[DropComparison, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A run beside its prediction: prints as a table."""
-
-    plateau_losses: tuple[float, ...] | None
-    """The levels that the theory predicts (T7), None where it makes no statement."""
-    seeds: tuple[SeedComparison, ...]
-    notes: tuple[str, ...]
-    """What the theory could not say, and why."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; null where there is nothing."""
-        return asdict(self)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a seed and drop."""
-        rows = [
-            {
-                "seed": seed.seed,
-                "drop": drop.number,
-                "loss_before": drop.loss_before,
-                "loss_after": drop.loss_after,
-                "time": drop.time,
-                "predicted_time": drop.predicted_time,
-                "error": drop.error,
-            }
-            for seed, drop in self._rows()
-        ]
-        columns = ["seed", "drop", "loss_before", "loss_after", "time", "predicted_time", "error"]
-        return pd.DataFrame(rows, columns=columns)
-
-    def to_latex(self) -> str:
-        """A table for a paper (booktabs)."""
-        lines = [
-            r"\begin{tabular}{rrrrrrr}",
-            r"\toprule",
-            r"seed & drop & loss before & loss after & time & predicted & error \\",
-            r"\midrule",
-            *(" & ".join(cells) + r" \\" for cells in self.cells(percent=r"\,\%")),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        return "\n".join(lines).replace("—", "--")
-
-    def cells(self, percent: str = " %") -> Iterator[tuple[str, ...]]:
-        """The table's rows as text: seed, drop, losses, time, predicted time, error."""
-        for seed, drop in self._rows():
-            yield (
-                str(seed.seed),
-                str(drop.number),
-                _text(drop.loss_before, ".5f"),
-                _text(drop.loss_after, ".5f"),
-                _text(drop.time, ".1f"),
-                _text(drop.predicted_time, ".1f"),
-                _percentage(drop.error, percent),
-            )
-
-    @property
-    def headings(self) -> tuple[str, ...]:
-        """The table's column headings."""
-        return ("seed", "drop", "loss before", "loss after", "time", "predicted", "error")
-
-    @property
-    def summary(self) -> tuple[str, ...]:
-        """What is worth saying besides the table, a line each."""
-        lines = []
-        if self.plateau_losses is not None:
-            levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses)
-            lines.append(f"predicted plateaus: {levels}")
-        drifts = [s.conserved_drift for s in self.seeds if s.conserved_drift is not None]
-        if drifts:
-            lines.append(f"conserved quantities drift by at most {max(drifts):.1e}")
-        lines += [f"seed {s.seed}: {s.message}" for s in self.seeds if s.message]
-        return (*lines, *self.notes)
-
-    def __str__(self) -> str:
-        rows = [self.headings, *self.cells()]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(self.headings))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        lines.insert(1, "  ".join("─" * width for width in widths))
-        return "\n".join([*lines, *self.summary])
-
-    def _repr_html_(self) -> str:
-        heading = "".join(f"<th>{name}</th>" for name in self.headings)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.cells()
-        )
-        notes = "".join(f"<p>{escape(line)}</p>" for line in self.summary)
-        return f"<table><thead><tr>{heading}</tr></thead><tbody>{rows}</tbody></table>{notes}"
-
-    def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
-        return ((seed, drop) for seed in self.seeds for drop in seed.drops)
 
 
 def compare(trajectory: Trajectory) -> Comparison:
@@ -278,38 +140,32 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     shape that is compiled already.
     """
     time, loss = trajectory.time, trajectory.loss
+    recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
+    # What a diverging seed falls through on its way means nothing.
+    diverged = [outcome.result is Result.DIVERGED for outcome in trajectory.outcomes]
     found = []
     for level in middles:
-        # What a diverging seed falls through on its way means nothing.
-        after = [
-            None if outcome.result is Result.DIVERGED else _first_below(row, level)
-            for row, outcome in zip(loss, trajectory.outcomes, strict=True)
-        ]
-        times = [
-            None if place is None else _interpolate(time, row, place, level)
-            for place, row in zip(after, loss, strict=True)
-        ]
-        recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
-        if recorded and any(place is not None for place in after):
+        after = np.where(diverged, -1, first_record(loss, level))
+        times = np.where(diverged, np.nan, first_crossing(loss, level, time))
+        if recorded and (after >= 0).any():
             times = _followed_again(trajectory, level, after, times)
-        found.append(times)
+        found.append([None if np.isnan(one) else one for one in times.tolist()])
     return found
 
 
 def _followed_again(
-    trajectory: Trajectory,
-    level: float,
-    after: list[int | None],
-    coarse: list[float | None],
-) -> list[float | None]:
+    trajectory: Trajectory, level: float, after: AnyArray, coarse: FloatArray
+) -> FloatArray:
     setting, time = trajectory.setting, trajectory.time
-    before = [0 if place is None else place - 1 for place in after]
+    crosses = after >= 0
+    before = np.where(crosses, after - 1, 0)
     clock = trajectory.dataset["step" if setting.method.counts_steps else "time"].to_numpy()
-    width = max(clock[place] - clock[place - 1] for place in after if place is not None)
+    width = (clock[after] - clock[before])[crosses].max()
     if setting.method.counts_steps and width == 1:
         return coarse
     starts = [
-        trajectory.weights(seed, index) for seed, index in zip(setting.seeds, before, strict=True)
+        trajectory.weights(seed, index)
+        for seed, index in zip(setting.seeds, before.tolist(), strict=True)
     ]
     weights = {name: np.stack([one[name] for one in starts]) for name in starts[0]}
     again = train(
@@ -319,28 +175,8 @@ def _followed_again(
             record=Record(points=len(time)),
         )
     )
-    times = list(coarse)
-    for seed, place in enumerate(after):
-        inside = None if place is None else _first_below(again.loss[seed], level)
-        if inside is not None:
-            offset = time[before[seed]]
-            times[seed] = offset + _interpolate(again.time, again.loss[seed], inside, level)
-    return times
-
-
-def _first_below(loss: FloatArray, level: float) -> int | None:
-    """The first record at or below a level that the loss started above."""
-    below = np.flatnonzero(loss <= level)
-    return int(below[0]) if below.size and below[0] > 0 else None
-
-
-def _interpolate(time: FloatArray, loss: FloatArray, after: int, level: float) -> float:
-    """When the loss falls through a level before a record, by a monotone cubic."""
-    window = np.arange(max(0, after - 4), min(after + 4, len(loss)))
-    near = window[np.isfinite(loss[window])]
-    roots = PchipInterpolator(time[near], loss[near]).solve(level, extrapolate=False)
-    inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
-    return float(inside[0]) if inside.size else float(time[after])
+    inside = time[before] + first_crossing(again.loss, level, again.time)
+    return np.where(crosses & np.isfinite(inside), inside, coarse)
 
 
 def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> float | None:
@@ -361,14 +197,3 @@ def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
         values = trajectory.dataset[name].isel(seed=place)
         drifts.append(float(abs(values - values.isel(time=0)).max(skipna=True)))
     return max(drifts)
-
-
-def _text(value: float | None, form: str) -> str:
-    return "—" if value is None else format(value, form)
-
-
-def _percentage(value: float | None, unit: str) -> str:
-    if value is None:
-        return "—"
-    rounded = round(100 * value, 3)
-    return (f"{rounded:+.3f}" if rounded else "0.000") + unit

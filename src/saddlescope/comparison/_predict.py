@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, AbstractStart, Weights
 from saddlescope.checks import FloatArray
+from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.setting import Setting
@@ -27,67 +27,6 @@ _SMALL_START = 0.01
 _DEFAULT_UNTIL = 100_000.0
 # Beyond this dimension the fixed points are too many to list.
 _LISTED_DIMENSIONS = 16
-# The table of fixed points is printed up to this many.
-_PRINTED_POINTS = 32
-
-
-@dataclass(frozen=True)
-class PredictedPoint:
-    """A fixed point: the eigenvectors it has learned (from 0), its loss and its index (T16)."""
-
-    subset: tuple[int, ...]
-    loss: float
-    index: int
-
-
-@dataclass(frozen=True)
-class PredictedSeed:
-    """The drop times of one seed, from its initial weights alone; None: not by `until`."""
-
-    seed: int
-    drop_times: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The theory of one setting: prints as tables."""
-
-    plateau_losses: tuple[float, ...] | None
-    least_loss: float
-    fixed_points: tuple[PredictedPoint, ...]
-    seeds: tuple[PredictedSeed, ...]
-    until: float
-    notes: tuple[str, ...]
-    """What the theory does not say here, and why."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; null where there is nothing."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        parts = []
-        if self.plateau_losses is not None:
-            levels = "  ".join(f"{level:.5f}" for level in self.plateau_losses)
-            parts.append(f"plateaus     {levels}")
-        parts.append(f"least loss   {self.least_loss:.5f}")
-        if self.fixed_points and len(self.fixed_points) <= _PRINTED_POINTS:
-            parts.append(
-                "\nfixed points (index: negative directions of the Hessian; those in order "
-                "have none and are left at third order)"
-            )
-            parts += [
-                f"  {_subset(point.subset):<18}loss {point.loss:.5f}   index {point.index}"
-                for point in self.fixed_points
-            ]
-        elif self.fixed_points:
-            parts.append(f"\n{len(self.fixed_points)} fixed points (--json lists them)")
-        if any(seed.drop_times for seed in self.seeds):
-            parts.append(f"\ndrop times (—: not by {self.until:g})")
-            parts += [
-                f"  seed {seed.seed:<4}" + "".join(f"{_time(t):>10}" for t in seed.drop_times)
-                for seed in self.seeds
-            ]
-        return "\n".join([*parts, *(f"\n{note}" for note in self.notes)])
 
 
 def predict(
@@ -175,11 +114,3 @@ def predicted_drop_times(
     staircase = theory.predict_staircase(model, task, weights, until=until)
     times = [drop.time for drop in staircase.drops]
     return (*times, *[None] * (len(levels) - 1 - len(times)))
-
-
-def _subset(subset: tuple[int, ...]) -> str:
-    return "{" + ", ".join(f"e{member + 1}" for member in subset) + "}"
-
-
-def _time(value: float | None) -> str:
-    return "—" if value is None else f"{value:.1f}"

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jaxtyping import Float
 
@@ -17,6 +18,7 @@ from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
+from saddlescope.tables import html_table, paragraphs, text_table
 from saddlescope.task import Prompts
 from saddlescope.theory import Algorithm, Predictor, algorithms
 from saddlescope.trajectory import Trajectory
@@ -31,7 +33,10 @@ _SAME_DISTANCE = 1e-9
 _ROUNDING = 1e-20
 
 
-@dataclass(frozen=True, eq=False)
+_HEADINGS = ("algorithm", "distance")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmDistances:
     """How far a predictor is from each algorithm, in the mean square on probe prompts."""
 
@@ -53,13 +58,28 @@ class AlgorithmDistances:
             raise InvalidInput("name", name, f"must be one of {', '.join(self.names)}")
         return float(self.distances[self.names.index(name)])
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row an algorithm."""
+        return pd.DataFrame({"algorithm": self.names, "distance": self.distances})
+
+    def to_dataset(self) -> xr.Dataset:
+        """The distances over `algorithm`, the error and the labels' power."""
+        scalars = {"error": self.error, "label_power": self.label_power}
+        coordinates = {"algorithm": list(self.names)}
+        return xr.Dataset({"distance": ("algorithm", self.distances), **scalars}, coordinates)
+
+    def __repr__(self) -> str:
+        return f"AlgorithmDistances({len(self.names)} algorithms, nearest {self.nearest!r})"
+
     def __str__(self) -> str:
-        width = max(map(len, self.names))
-        rows = [
-            f"{name.ljust(width)}  {distance:.3e}"
-            for name, distance in zip(self.names, self.distances, strict=True)
-        ]
-        return "\n".join([*rows, f"nearest: {self.nearest}"])
+        return "\n".join([text_table(_HEADINGS, self._cells(), left=1), f"nearest: {self.nearest}"])
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADINGS, self._cells()) + paragraphs([f"nearest: {self.nearest}"])
+
+    def _cells(self) -> list[tuple[str, str]]:
+        pairs = zip(self.names, self.distances, strict=True)
+        return [(name, f"{distance:.3e}") for name, distance in pairs]
 
 
 def identify_algorithm(

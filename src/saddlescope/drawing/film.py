@@ -7,14 +7,24 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.comparison import compare
-from saddlescope.drawing.run import draw_loss, first_of_interest, head_values, time_scale
+from saddlescope.drawing.run import (
+    draw_loss,
+    effective_maps,
+    eigenbasis,
+    first_of_interest,
+    head_values,
+    time_scale,
+)
 from saddlescope.drawing.style import COLOURS, STYLE
 from saddlescope.errors import InvalidInput
 from saddlescope.trajectory import Trajectory
+
+_MOST_TICKS = 8
 
 
 def animate(
@@ -35,7 +45,7 @@ def animate(
     place = 0 if seed is None else trajectory.place(seed)
     if "effective_map" not in trajectory.dataset:
         raise InvalidInput("record.weights", False, "a film needs recorded weights")
-    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
+    maps = effective_maps(trajectory, place)
     shown = _even_frames(maps, whole_number("frames", frames, at_least=2))
     target.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
@@ -51,14 +61,16 @@ def animate(
         (dot,) = loss_axes.plot([], [], "o", color=COLOURS[5])
         limit = float(np.nanmax(np.abs(maps)))
         image = map_axes.imshow(maps[0], cmap="RdBu_r", vmin=-limit, vmax=limit)
-        map_axes.set(title="effective map $W$", xlabel="query dimension", ylabel="key dimension")
-        map_axes.set(xticks=range(maps.shape[2]), yticks=range(maps.shape[1]))
+        map_axes.set(title="effective map $W$", xlabel="query", ylabel="key")
+        name = "${}$" if eigenbasis(trajectory) is None else "$e_{{{}}}$"
+        _count_from_one(map_axes.xaxis, maps.shape[2], name)
+        _count_from_one(map_axes.yaxis, maps.shape[1], name)
         figure.colorbar(image, ax=map_axes, shrink=0.8)
         values = head_values(trajectory, place)
         bars = value_axes.bar(np.arange(values.shape[1]), values[0], color=COLOURS[0])
         span = float(np.nanmax(np.abs(values))) * 1.1
         value_axes.set(ylim=(-span, span), xlabel="head", title="value $v_i$")
-        value_axes.set_xticks(range(values.shape[1]))
+        _count_from_one(value_axes.xaxis, values.shape[1], "{}")
         value_axes.axhline(0, color="black", linewidth=0.6)
 
         def show(frame: int) -> None:
@@ -66,11 +78,18 @@ def animate(
             image.set_data(maps[frame])
             for bar, height in zip(bars, values[frame], strict=True):
                 bar.set_height(height)
-            figure.suptitle(f"t = {trajectory.time[frame]:.0f} τ", fontsize=10)
+            moment = f"seed {trajectory.setting.seeds[place]}, t = {trajectory.time[frame]:.0f} τ"
+            figure.suptitle(moment, fontsize=10)
 
         film = FuncAnimation(figure, show, frames=shown, interval=1000 / frames_per_second)
         film.save(str(target), writer=writer)
     return target
+
+
+def _count_from_one(axis: Axis, count: int, name: str) -> None:
+    """Label the rows, columns or bars of a panel by their numbers, as far as there is room."""
+    shown = range(0, count, -(-count // _MOST_TICKS))
+    axis.set_ticks(list(shown), [name.format(place + 1) for place in shown])
 
 
 def _even_frames(maps: FloatArray, frames: int) -> list[int]:

@@ -95,11 +95,9 @@ def draw_loss(
 
 def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
     """The effective map along each eigenvector, as a share of its optimum where that is known."""
-    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
-    basis = getattr(trajectory.setting.task, "common_basis", None)
-    directions = np.eye(maps.shape[1]) if basis is None else basis
-    learned = np.einsum("ad,tab,bd->td", directions, maps, directions)
-    goal = np.ones(maps.shape[1]) if basis is None else _optimum(trajectory, directions)
+    basis = eigenbasis(trajectory)
+    learned = np.diagonal(effective_maps(trajectory, place), axis1=1, axis2=2)
+    goal = np.ones(learned.shape[1]) if basis is None else _optimum(trajectory, basis)
     count = min(learned.shape[1], 6)
     label = "W_{{{0}{0}}}" if basis is None else "e_{{{0}}}"
     for mode in range(count):
@@ -132,6 +130,19 @@ def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
     best = minimum(trajectory.setting.task).effective_map
     goal = np.einsum("ad,ab,bd->d", directions, best, directions)
     return np.where(np.abs(goal) > 0, goal, 1.0)
+
+
+def eigenbasis(trajectory: Trajectory) -> FloatArray | None:
+    """The eigenvectors e_1 … e_D as columns; None where a task has none in common."""
+    basis: FloatArray | None = getattr(trajectory.setting.task, "common_basis", None)
+    return basis
+
+
+def effective_maps(trajectory: Trajectory, place: int) -> FloatArray:
+    """One seed's effective map at every time, [T, D, D]: between eigenvectors where there are."""
+    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
+    basis = eigenbasis(trajectory)
+    return maps if basis is None else basis.T @ maps @ basis
 
 
 def head_values(trajectory: Trajectory, place: int) -> FloatArray:

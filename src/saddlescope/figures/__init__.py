@@ -9,7 +9,8 @@ from saddlescope.figures.beyond.optimisers import Optimisers
 from saddlescope.figures.beyond.saddle_graph import SaddleGraphFigure
 from saddlescope.figures.beyond.staircase_prediction import StaircasePrediction
 from saddlescope.figures.beyond.task_pool import TaskPoolFigure
-from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.claim import Claim, Relation, Verdict
+from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.grokking import Grokking
@@ -73,4 +74,13 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
 EXPERIMENTS: tuple[type[AbstractFigure], ...] = (Induction, Grokking)
 """The sheets of `saddlescope transformer`: all measures of one experiment."""
 
-__all__ = ["EXPERIMENTS", "FIGURES", "AbstractFigure", "Claim", "Watch"]
+__all__ = [
+    "EXPERIMENTS",
+    "FIGURES",
+    "AbstractFigure",
+    "Claim",
+    "Claims",
+    "Relation",
+    "Verdict",
+    "Watch",
+]

@@ -5,9 +5,15 @@ are in float64 or float32; lower precision is raised to float32.
 """
 
 from saddlescope.measure._circuits import Circuits, circuits
+from saddlescope.measure._factored import FactoredMatrix
 from saddlescope.measure._stages import Drop, Plateau, Stages, stages
-from saddlescope.measure.curvature import Curvature, autocorrelation_curvature, norm_curvature
-from saddlescope.measure.factored import FactoredMatrix
+from saddlescope.measure.crossings import drop_times, first_crossing, first_record
+from saddlescope.measure.curvature import (
+    Curvature,
+    CurvatureAxis,
+    autocorrelation_curvature,
+    norm_curvature,
+)
 from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
 from saddlescope.measure.spectra import (
     effective_rank,
@@ -26,6 +32,7 @@ from saddlescope.measure.subspace import (
 __all__ = [
     "Circuits",
     "Curvature",
+    "CurvatureAxis",
     "Drop",
     "FactoredMatrix",
     "Plateau",
@@ -34,7 +41,10 @@ __all__ = [
     "autocorrelation_curvature",
     "circuits",
     "copying_scores",
+    "drop_times",
     "effective_rank",
+    "first_crossing",
+    "first_record",
     "in_context_score",
     "marginalised_effective_rank",
     "norm_curvature",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.arrays import namespace, on_device_of, real_arrays
-from saddlescope.measure.factored import FactoredMatrix
+from saddlescope.measure._arrays import Array, Numbers, namespace, on_device_of, real_arrays
+from saddlescope.measure._factored import FactoredMatrix
 
 __all__ = ["Circuits", "FactoredMatrix", "circuits"]
 
@@ -26,10 +26,10 @@ class Circuits:
     0 only."""
     ov: FactoredMatrix
     """$W_O W_V$ [..., head, d_model, d_model]: what the head writes for a token it attends to."""
-    head_bias: Any = None
+    head_bias: Array | None = None
     r"""$W_O b_V$ [..., head, d_model], None without value biases: what each head writes whatever
     it attends to, times the sum of its attention weights (1 under softmax)."""
-    output_bias: Any = None
+    output_bias: Array | None = None
     r"""$\sum_{head} W_O b_V + b_O$ [..., d_model], None without either: what the layer writes
     whatever it reads, where attention weights sum to 1."""
     position_dependent: bool = False
@@ -43,7 +43,9 @@ class Circuits:
         parts += ["position_dependent=True: qk at distance 0"] if self.position_dependent else []
         return f"Circuits({', '.join(parts)})"
 
-    def qk_at(self, offset: Any, *, base: Any = 10_000.0, rotary_dimensions: Any = None) -> Any:
+    def qk_at(
+        self, offset: object, *, base: object = 10_000.0, rotary_dimensions: object = None
+    ) -> FactoredMatrix:
         r"""The QK circuit of a query that stands `offset` tokens after its key.
 
         Without rotary positions it is `qk` at any distance. With them, queries and keys are turned
@@ -78,15 +80,15 @@ class Circuits:
 
 
 def circuits(
-    W_Q: Any,
-    W_K: Any,
-    W_V: Any,
-    W_O: Any,
+    W_Q: Numbers,
+    W_K: Numbers,
+    W_V: Numbers,
+    W_O: Numbers,
     *,
-    b_Q: Any = None,
-    b_K: Any = None,
-    b_V: Any = None,
-    b_O: Any = None,
+    b_Q: Numbers | None = None,
+    b_K: Numbers | None = None,
+    b_V: Numbers | None = None,
+    b_O: Numbers | None = None,
     rotary: bool = False,
 ) -> Circuits:
     r"""The circuits $QK = W_Q^\top W_K$ and $OV = W_O W_V$ of each head (THEORY section 7).
@@ -113,11 +115,11 @@ def circuits(
     """
     weights = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
     real_arrays(3, **weights)
-    biases = {"b_Q": b_Q, "b_K": b_K, "b_V": b_V, "b_O": b_O}
-    given = {name: bias for name, bias in biases.items() if bias is not None}
+    named = {"b_Q": b_Q, "b_K": b_K, "b_V": b_V, "b_O": b_O}
+    given = {name: bias for name, bias in named.items() if bias is not None}
     query, key, value, output, *rest = real_arrays(**weights, **given)
     _check_weights(query, key, value, output)
-    biases |= dict(zip(given, rest, strict=True))
+    biases = dict.fromkeys(named) | dict(zip(given, rest, strict=True))
     _check_biases(biases, query, key, value, output)
     query_bias, key_bias, value_bias, output_bias = biases.values()
     if query_bias is not None or key_bias is not None:
@@ -137,7 +139,7 @@ def circuits(
     )
 
 
-def _check_weights(query: Any, key: Any, value: Any, output: Any) -> None:
+def _check_weights(query: Array, key: Array, value: Array, output: Array) -> None:
     heads, shared = query.shape[-3], key.shape[-3]
     if query.shape[-2] > query.shape[-1]:
         allowed = "must be [..., head, d_head, d_model]: here the last two axes seem to be swapped"
@@ -160,7 +162,9 @@ def _check_weights(query: Any, key: Any, value: Any, output: Any) -> None:
             raise InvalidInput(f"{name}.shape", tuple(array.shape), f"must be ({shown})")
 
 
-def _check_biases(biases: dict[str, Any], query: Any, key: Any, value: Any, output: Any) -> None:
+def _check_biases(
+    biases: Mapping[str, Array | None], query: Array, key: Array, value: Array, output: Array
+) -> None:
     wanted = {
         "b_Q": tuple(query.shape[:-1]),
         "b_K": tuple(key.shape[:-1]),
@@ -168,16 +172,17 @@ def _check_biases(biases: dict[str, Any], query: Any, key: Any, value: Any, outp
         "b_O": (*output.shape[:-3], output.shape[-2]),
     }
     for name, shape in wanted.items():
-        if biases[name] is not None and tuple(biases[name].shape) != shape:
-            raise InvalidInput(f"{name}.shape", tuple(biases[name].shape), f"must be {shape}")
+        bias = biases[name]
+        if bias is not None and tuple(bias.shape) != shape:
+            raise InvalidInput(f"{name}.shape", tuple(bias.shape), f"must be {shape}")
 
 
-def _with_column(weight: Any, bias: Any) -> Any:
+def _with_column(weight: Array, bias: Array | None) -> Array:
     column = 0 * weight[..., :1] if bias is None else bias[..., None]
     return namespace(weight).concatenate([weight, column], -1)
 
 
-def _for_each_query(shared: Any, groups: int) -> Any:
+def _for_each_query(shared: Array, groups: int) -> Array:
     """Repeat every key or value head [..., g, a, b] for the query heads that use it."""
     if groups == 1:
         return shared

@@ -25,8 +25,10 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.curves import checked_curve
-from saddlescope.measure.descent import QUARTER, Descent, Levels, slow_levels
+from saddlescope.measure._arrays import Numbers
+from saddlescope.measure._curves import checked_curve
+from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
+from saddlescope.tables import html_table, paragraphs, text_table
 
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
@@ -35,6 +37,7 @@ CONTRAST = 3.0
 SIGNIFICANCE = 5.0
 """At 4, none of 600 curves of pure noise had a drop; noise that is correlated asks for more."""
 
+_HEADINGS = ("", "start", "end", "level", "±", "mid-drop")
 _ROUNDING = 1e-12  # a smaller share of the values than this is no fall
 
 
@@ -85,23 +88,26 @@ class Stages:
 
     def __repr__(self) -> str:
         """A table with a line for each stage, in order of time."""
-        rows: list[tuple[str, ...]] = [("", "start", "end", "level", "±", "mid-drop")]
+        table = text_table(_HEADINGS, self._cells(), left=1, rule=False)
+        return f"{self._title}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return paragraphs([self._title]) + html_table(_HEADINGS, self._cells())
+
+    @property
+    def _title(self) -> str:
+        count = len(self.drops)
+        drops = f"{count or 'no'} drop{'' if count == 1 else 's'}"
+        return f"Stages: {drops}, noise {self.noise:.2g}"
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
         for place, plateau in enumerate(self.plateaus):
             rows.append(("plateau", *_brief(*vars(plateau).values()), ""))
             for drop in self.drops[place : place + 1]:
                 fall = _brief(drop.start, drop.end, -drop.height, drop.uncertainty, drop.time)
                 rows.append(("drop", *fall))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            ).rstrip()
-            for row in rows
-        ]
-        count = len(self.drops)
-        title = f"{count or 'no'} drop{'' if count == 1 else 's'}"
-        return "\n".join([f"Stages: {title}, noise {self.noise:.2g}", *lines])
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers, fit for JSON."""
@@ -117,7 +123,7 @@ def _brief(*numbers: float) -> list[str]:
     return [f"{one:.4g}" for one in numbers]
 
 
-def stages(curve: Any, time: Any = None, *, smoothing: Any = None) -> Stages:
+def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = None) -> Stages:
     """The plateaus and drops of `curve[T]`, usually a loss (THEORY section 7).
 
     `time[T]` increases strictly, in any spacing (by default 0, 1, 2, ...). `smoothing` is the
@@ -135,15 +141,16 @@ def stages(curve: Any, time: Any = None, *, smoothing: Any = None) -> Stages:
     [300, 700]
     """
     values, times = checked_curve("curve", curve, time)
-    if smoothing is not None and not 1e-4 <= number("smoothing", smoothing) <= 0.5:
+    given = None if smoothing is None else number("smoothing", smoothing)
+    if given is not None and not 1e-4 <= given <= 0.5:
         raise InvalidInput("smoothing", smoothing, "must be a share of the fall, 0.0001 to 0.5")
     descent = Descent.of(values, times)
     fall = float(descent.fit[0] - descent.fit[-1])
     if fall <= _ROUNDING * np.abs(values).max():
-        share = SMALLEST_DROP if smoothing is None else float(smoothing)
+        share = SMALLEST_DROP if given is None else given
         return _described(descent, descent.measured(times[:1], times[-1:]), share)
     hidden = min(2 * descent.noise * np.sqrt(20 / values.size) / fall, 0.5)
-    share = float(max(SMALLEST_DROP, hidden) if smoothing is None else smoothing)
+    share = float(max(SMALLEST_DROP, hidden)) if given is None else given
     finest = min(share, SMALLEST_DROP)
     candidates = slow_levels(descent, finest)
     _established(descent, candidates, finest * fall, CONTRAST)

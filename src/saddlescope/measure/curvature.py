@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
 
 import numpy as np
 from scipy.ndimage import gaussian_filter1d, median_filter
 
 from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.curves import checked_curve
+from saddlescope.measure._arrays import Numbers
+from saddlescope.measure._curves import checked_curve
 
 SMALLEST_CHANGE = 0.02
 """The smallest stage, as a share of the whole range of the curve."""
@@ -42,6 +43,13 @@ _WIDEST = 0.05  # of the axis
 _GAUSSIAN = 0.6745  # median of |x| for a standard normal x
 
 
+class CurvatureAxis(StrEnum):
+    """What a curvature is taken along."""
+
+    TIME = "time"
+    LOG_TIME = "log time"
+
+
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """A curvature signal and the stages that it marks."""
@@ -54,15 +62,18 @@ class Curvature:
     """The times of the stages, in order."""
     smoothing: float
     """The standard deviation of the Gaussian that was used, as a share of the axis."""
-    axis: str
-    """What the curvature is taken along: `time` or `log time`."""
+    axis: CurvatureAxis
+    """What the curvature is taken along."""
 
     def __repr__(self) -> str:
         marks = ", ".join(f"{mark:.6g}" for mark in self.marks)
-        return f"Curvature(marks=[{marks}], smoothing={self.smoothing:.3g}, axis={self.axis!r})"
+        axis = self.axis.value
+        return f"Curvature(marks=[{marks}], smoothing={self.smoothing:.3g}, axis={axis!r})"
 
 
-def autocorrelation_curvature(loss: Any, time: Any = None, *, smoothing: Any = None) -> Curvature:
+def autocorrelation_curvature(
+    loss: Numbers, time: Numbers | None = None, *, smoothing: object = None
+) -> Curvature:
     r"""The local curvature of the loss autocorrelation, which peaks at every drop.
 
     The autocorrelation $A(\tau) = E[L(u)L(u+\tau)]$ (THEORY section 7) of a stationary curve has
@@ -77,7 +88,7 @@ def autocorrelation_curvature(loss: Any, time: Any = None, *, smoothing: Any = N
     >>> time = np.geomspace(1, 1e4, 400)
     >>> loss = 1 - 0.6 / (1 + (100 / time) ** 8) - 0.3 / (1 + (2000 / time) ** 8)
     >>> found = autocorrelation_curvature(loss, time)
-    >>> found.marks.round(-2).tolist(), found.axis
+    >>> found.marks.round(-2).tolist(), found.axis.value
     ([100.0, 2000.0], 'log time')
     """
 
@@ -88,7 +99,9 @@ def autocorrelation_curvature(loss: Any, time: Any = None, *, smoothing: Any = N
     return _measured("loss", loss, time, smoothing, signal, rises=False)
 
 
-def norm_curvature(norm: Any, time: Any = None, *, smoothing: Any = None) -> Curvature:
+def norm_curvature(
+    norm: Numbers, time: Numbers | None = None, *, smoothing: object = None
+) -> Curvature:
     r"""The curvature $d^2 n/du^2$ of a parameter-norm curve, whose sign turns at every stage.
 
     The norm bends upwards where a direction starts to be learned and downwards where it is learned
@@ -111,9 +124,9 @@ def norm_curvature(norm: Any, time: Any = None, *, smoothing: Any = None) -> Cur
 
 def _measured(
     name: str,
-    curve: Any,
-    time: Any,
-    smoothing: Any,
+    curve: Numbers,
+    time: Numbers | None,
+    smoothing: object,
     signal: Callable[[FloatArray, float, float], FloatArray],
     rises: bool,
 ) -> Curvature:
@@ -130,7 +143,7 @@ def _measured(
             raise InvalidInput("smoothing", smoothing, "must be a share of the axis, at most 0.25")
         width = share * points
         smooth, marked, _ = _stages_at(even, width, rises)
-    moments = np.exp(grid) if axis == "log time" else grid
+    moments = np.exp(grid) if axis is CurvatureAxis.LOG_TIME else grid
     step = float(grid[1] - grid[0])
     return Curvature(
         time=moments,
@@ -141,13 +154,15 @@ def _measured(
     )
 
 
-def _axis(time: FloatArray) -> tuple[FloatArray, str]:
+def _axis(time: FloatArray) -> tuple[FloatArray, CurvatureAxis]:
     """The time or its logarithm, in which the steps differ less."""
     later = time[int(time[0] <= 0) :]
     if later[0] <= 0 or later.size < 3:
-        return time, "time"
+        return time, CurvatureAxis.TIME
     spread = [np.std(steps) / np.mean(steps) for steps in (np.diff(time), np.diff(np.log(later)))]
-    return (np.log(later), "log time") if spread[1] < spread[0] else (time, "time")
+    if spread[1] < spread[0]:
+        return np.log(later), CurvatureAxis.LOG_TIME
+    return time, CurvatureAxis.TIME
 
 
 def _narrowest(even: FloatArray, rises: bool) -> tuple[float, FloatArray, list[int]]:

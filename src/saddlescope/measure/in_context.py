@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from saddlescope.errors import InvalidInput
+from saddlescope.measure._arrays import (
+    Array,
+    Measured,
+    Numbers,
+    is_tensor,
+    namespace,
+    on_device_of,
+    real_arrays,
+)
 from saddlescope.measure._circuits import Circuits
-from saddlescope.measure.arrays import is_tensor, namespace, on_device_of, real_arrays
 
 _EARLY, _LATE, _CONTEXT = 50, 500, 512  # Olsson et al.: these tokens of contexts of this length
 
 
-def in_context_score(token_losses: Any, *, early: Any = None, late: Any = None) -> Any:
+def in_context_score(
+    token_losses: Numbers, *, early: object = None, late: object = None
+) -> Measured:
     """Loss late in the context minus loss early in it (THEORY section 7; Olsson et al. 2022).
 
     `token_losses[..., position]` gives an array [...]; average over sequences beforehand or
@@ -40,7 +50,7 @@ def in_context_score(token_losses: Any, *, early: Any = None, late: Any = None) 
     return _mean_at("late", losses, late) - _mean_at("early", losses, early)
 
 
-def _mean_at(name: str, losses: Any, where: Any) -> Any:
+def _mean_at(name: str, losses: Array, where: object) -> Measured:
     length = losses.shape[-1]
     if isinstance(where, slice):
         positions = range(length)[where]
@@ -53,7 +63,7 @@ def _mean_at(name: str, losses: Any, where: Any) -> Any:
     return namespace(losses).mean(losses[..., list(positions)], axis=-1)
 
 
-def prefix_matching(patterns: Any, tokens: Any) -> Any:
+def prefix_matching(patterns: Numbers, tokens: Numbers) -> Array:
     """How much each head attends to what followed the same token before (Olsson et al. 2022).
 
     `patterns[..., head, query, key]` are attention weights, `tokens[..., position]` the sequences
@@ -78,17 +88,17 @@ def prefix_matching(patterns: Any, tokens: Any) -> Any:
     # A key matches where the token before it is the query's; it may be the query itself.
     follows = sequences[..., :, None] == sequences[..., None, :-1]
     follows = follows & on_device_of(weights, np.tri(length, length - 1, -1, bool))
-    queries = follows.any(-1).sum()
+    queries = xp.sum(xp.any(follows, axis=-1))
     if not int(queries):
         raise InvalidInput("tokens", tokens, "must repeat some token within a sequence")
-    if bool((weights < 0).any()) or bool((weights.sum(-1) > 1.01).any()):
+    if bool(xp.any(weights < 0)) or bool(xp.any(xp.sum(weights, axis=-1) > 1.01)):
         raise InvalidInput("patterns", patterns, "must be attention weights, which sum to 1")
     matched = xp.where(follows[..., None, :, :], weights[..., 1:], 0.0)
     over = (*range(-3 - len(batch), -3), -2, -1)
     return xp.sum(matched, axis=over) / queries
 
 
-def _tokens(tokens: Any, like: Any) -> Any:
+def _tokens(tokens: Any, like: Array) -> Any:
     if is_tensor(tokens):
         found = tokens.to(like.device) if is_tensor(like) else tokens.detach().cpu().numpy()
     else:
@@ -103,7 +113,7 @@ def _tokens(tokens: Any, like: Any) -> Any:
     return found
 
 
-def copying_scores(circuits: Any, W_E: Any, W_U: Any) -> Any:
+def copying_scores(circuits: object, W_E: Numbers, W_U: Numbers) -> Array:
     r"""Whether each head raises the logits of the tokens it attends to (Elhage et al. 2021).
 
     $\sum_i\lambda_i/\sum_i|\lambda_i|$ over the eigenvalues of $W_U\,OV\,W_E$ [vocabulary,
@@ -122,7 +132,7 @@ def copying_scores(circuits: Any, W_E: Any, W_U: Any) -> Any:
     array([ 1., -1.])
     """
     if not isinstance(circuits, Circuits):
-        raise InvalidInput("circuits", circuits, "must be what saddlescope.measure._circuits gives")
+        raise InvalidInput("circuits", circuits, "must be what saddlescope.measure.circuits gives")
     output, value, embedding, unembedding = real_arrays(
         2, left=circuits.ov.left, right=circuits.ov.right, W_E=W_E, W_U=W_U
     )

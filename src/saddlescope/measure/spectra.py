@@ -8,15 +8,13 @@ several measures of one object decompose it once.
 
 from __future__ import annotations
 
-from typing import Any
-
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.arrays import above_rounding, namespace, real_arrays
-from saddlescope.measure.factored import FactoredMatrix
+from saddlescope.measure._arrays import Array, Measured, above_rounding, namespace
+from saddlescope.measure._factored import FactoredMatrix, Matrices, checked_matrices
 
 
-def singular_values(matrices: Any) -> Any:
+def singular_values(matrices: Matrices) -> Array:
     r"""The singular values [..., i] of matrices [..., m, n], largest first.
 
     There are min(m, n) of them; a `FactoredMatrix` of inner size r gives the min(m, r, n) that
@@ -25,13 +23,13 @@ def singular_values(matrices: Any) -> Any:
     >>> singular_values([[0, 2], [3, 0]]).round(12).tolist()
     [3.0, 2.0]
     """
-    if isinstance(matrices, FactoredMatrix):
-        return matrices.singular_values()
-    (array,) = real_arrays(2, matrices=matrices)
-    return namespace(array).linalg.svdvals(array)
+    (known,) = checked_matrices(matrices=matrices)
+    if isinstance(known, FactoredMatrix):
+        return known.singular_values()
+    return namespace(known).linalg.svdvals(known)
 
 
-def effective_rank(matrices: Any) -> Any:
+def effective_rank(matrices: Matrices) -> Measured:
     r"""The exponential of the entropy of the normalised singular values (Roy and Vetterli).
 
     $\exp(-\sum_i p_i \ln p_i)$ with $p_i = \sigma_i/\sum_j\sigma_j$ and $0 \ln 0 = 0$ (THEORY
@@ -44,7 +42,7 @@ def effective_rank(matrices: Any) -> Any:
     return _exponential_entropy(_normalised(matrices))
 
 
-def marginalised_effective_rank(matrices: Any, leading: Any = 1) -> Any:
+def marginalised_effective_rank(matrices: Matrices, leading: object = 1) -> Measured:
     r"""The effective rank of what is left when the `leading` largest singular values are deleted.
 
     It shows the growth of further directions beside a dominant one (THEORY section 7). What is
@@ -62,7 +60,7 @@ def marginalised_effective_rank(matrices: Any, leading: Any = 1) -> Any:
     return _exponential_entropy(values[..., deleted:])
 
 
-def stable_rank(matrices: Any) -> Any:
+def stable_rank(matrices: Matrices) -> Measured:
     r"""The stable rank $\|M\|_F^2/\|M\|_2^2$ (THEORY section 7); 0 for the zero matrix.
 
     >>> import numpy as np
@@ -73,7 +71,7 @@ def stable_rank(matrices: Any) -> Any:
     return namespace(values).sum(values**2, axis=-1)
 
 
-def participation_ratio(matrices: Any) -> Any:
+def participation_ratio(matrices: Matrices) -> Measured:
     r"""The participation ratio $(\sum_i\sigma_i^2)^2/\sum_i\sigma_i^4$; 0 for the zero matrix.
 
     >>> import numpy as np
@@ -86,17 +84,16 @@ def participation_ratio(matrices: Any) -> Any:
     return xp.sum(squares, axis=-1) ** 2 / xp.where(fourth > 0, fourth, 1.0)
 
 
-def _normalised(matrices: Any) -> Any:
+def _normalised(matrices: Matrices) -> Array:
     """Singular values over the largest, so that no power of them overflows; rounding is zero."""
-    if not isinstance(matrices, FactoredMatrix):
-        (matrices,) = real_arrays(2, matrices=matrices)
-    values = singular_values(matrices)
+    (known,) = checked_matrices(matrices=matrices)
+    values = singular_values(known)
     xp, largest = namespace(values), values[..., :1]
-    values = xp.where(above_rounding(values, tuple(matrices.shape)), values, 0.0)
+    values = xp.where(above_rounding(values, tuple(known.shape)), values, 0.0)
     return values / xp.where(largest > 0, largest, 1.0)
 
 
-def _exponential_entropy(values: Any) -> Any:
+def _exponential_entropy(values: Array) -> Measured:
     xp = namespace(values)
     total = xp.sum(values, axis=-1, keepdims=True)
     shares = values / xp.where(total > 0, total, 1.0)

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.arrays import above_rounding, amplitude, frobenius, namespace, real_arrays
-from saddlescope.measure.factored import FactoredMatrix, SingularVectors, triangle
+from saddlescope.measure._arrays import (
+    Array,
+    Measured,
+    above_rounding,
+    amplitude,
+    frobenius,
+    namespace,
+    real_arrays,
+)
+from saddlescope.measure._factored import (
+    FactoredMatrix,
+    Matrices,
+    SingularVectors,
+    checked_matrices,
+    triangle,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class SubspaceDistance:
     """Distances, and where they say nothing."""
 
-    value: Any
+    value: Measured
     """From 0 (the final row space lies in the current one) to 1 (they are orthogonal)."""
-    degenerate: Any
+    degenerate: Array | np.bool_
     """True where the current matrix has full column rank: the distance is 0 whatever it is."""
 
 
-def subspace_distance(current: Any, final: Any, *, k: Any = None) -> SubspaceDistance:
+def subspace_distance(current: Matrices, final: Matrices, *, k: object = None) -> SubspaceDistance:
     r"""How much of `final` no linear map can make out of `current` (THEORY section 7).
 
     $$\min_A\frac{\|A M(t) - M(\infty)\|_F}{\|M(\infty)\|_F}
@@ -43,10 +56,10 @@ def subspace_distance(current: Any, final: Any, *, k: Any = None) -> SubspaceDis
     >>> distance.value.round(3).tolist(), distance.degenerate.tolist()
     ([1.0, 0.707, 0.0], [False, False, False])
     """
-    current, final = _pair(current=current, final=final)
-    columns = current.shape[-1]
-    vectors = _row_space(current, k)
-    target = triangle(final.left) @ final.right if isinstance(final, FactoredMatrix) else final
+    now, end = _pair(current=current, final=final)
+    columns = now.shape[-1]
+    vectors = _row_space(now, k)
+    target = triangle(end.left) @ end.right if isinstance(end, FactoredMatrix) else end
     target = target / amplitude(target)
     xp = namespace(target)
     rest = target - (target @ vectors.Vh.mT) @ vectors.Vh
@@ -57,7 +70,7 @@ def subspace_distance(current: Any, final: Any, *, k: Any = None) -> SubspaceDis
     return SubspaceDistance(xp.where(degenerate, 0.0, value), degenerate)
 
 
-def principal_angles(a: Any, b: Any, k: Any) -> Any:
+def principal_angles(a: Matrices, b: Matrices, k: object) -> Array:
     r"""The principal angles [..., k] of the leading k-dimensional row spaces, smallest first.
 
     `a` [..., m, n] and `b` [..., l, n] are arrays or factored matrices; their spaces are spanned by
@@ -71,8 +84,7 @@ def principal_angles(a: Any, b: Any, k: Any) -> Any:
     >>> principal_angles(np.array([[1., 0., 0.], [0., 0., 1.]]), turned, k=2).tolist()
     [0.0, 1e-09]
     """
-    first, second = _pair(a=a, b=b)
-    first, second = _row_space(first, k), _row_space(second, k)
+    first, second = (_row_space(one, k) for one in _pair(a=a, b=b))
     xp, linalg = namespace(first.Vh), namespace(first.Vh).linalg
     overlap = first.Vh @ second.Vh.mT
     cosines = xp.clip(linalg.svdvals(overlap), 0.0, 1.0)
@@ -83,7 +95,7 @@ def principal_angles(a: Any, b: Any, k: Any) -> Any:
     return xp.where(exists, angles, xp.nan)
 
 
-def subspace_drift(series: Any, k: Any) -> Any:
+def subspace_drift(series: Matrices, k: object) -> Array:
     r"""How far the leading row space turns between successive checkpoints.
 
     For `series[T, ..., m, n]` an array [T - 1, ...]: the root mean square of the sines of the k
@@ -96,7 +108,7 @@ def subspace_drift(series: Any, k: Any) -> Any:
     >>> np.arcsin(subspace_drift(rows, k=1)).round(12).tolist()
     [0.1, 0.2]
     """
-    (whole,) = _matrices(series=series)
+    (whole,) = checked_matrices(series=series)
     if len(whole.shape) < 3 or whole.shape[0] < 2:
         allowed = "must be [T, ..., m, n] with two checkpoints or more"
         raise InvalidInput("series.shape", tuple(whole.shape), allowed)
@@ -105,17 +117,9 @@ def subspace_drift(series: Any, k: Any) -> Any:
     return xp.sqrt(xp.mean(xp.sin(angles) ** 2, axis=-1))
 
 
-def _matrices(**given: Any) -> list[Any]:
-    """The matrices given by name, factored ones as they are."""
-    return [
-        value if isinstance(value, FactoredMatrix) else real_arrays(2, **{name: value})[0]
-        for name, value in given.items()
-    ]
-
-
-def _pair(**given: Any) -> list[Any]:
+def _pair(**given: Matrices) -> list[Array | FactoredMatrix]:
     """Two matrices with as many columns, of one kind, precision and device."""
-    (first, second), (one, other) = given, _matrices(**given)
+    (first, second), (one, other) = given, checked_matrices(**given)
     if one.shape[-1] != other.shape[-1]:
         allowed = f"must have {one.shape[-1]} columns, as {first} has"
         raise InvalidInput(f"{second}.shape", tuple(other.shape), allowed)
@@ -132,15 +136,15 @@ def _pair(**given: Any) -> list[Any]:
     return [_joined(flat[:size]), _joined(flat[size:])]
 
 
-def _parts(matrix: Any) -> tuple[Any, ...]:
+def _parts(matrix: Array | FactoredMatrix) -> tuple[Array, ...]:
     return (matrix.left, matrix.right) if isinstance(matrix, FactoredMatrix) else (matrix,)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined(parts: list[Array]) -> Array | FactoredMatrix:
     return FactoredMatrix(*parts) if len(parts) == 2 else parts[0]
 
 
-def _row_space(matrices: Any, k: Any) -> SingularVectors:
+def _row_space(matrices: Array | FactoredMatrix, k: object) -> SingularVectors:
     """Singular vectors, the first k if that is given, zero where the singular value is."""
     if isinstance(matrices, FactoredMatrix):
         u, s, vh = matrices.svd()

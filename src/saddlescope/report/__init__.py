@@ -1,9 +1,10 @@
 """The static page: the only page builder."""
 
 from saddlescope.report._interactive import Panel, panels
-from saddlescope.report._page import Cell, Section, figure, paragraphs, table, write_page
+from saddlescope.report._page import Section, figure, table, write_page
 from saddlescope.report._reproduction_page import write_reproduction_page
 from saddlescope.report._run_page import write_run_page
+from saddlescope.tables import Cell, paragraphs
 
 __all__ = [
     "Cell",

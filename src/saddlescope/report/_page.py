@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from saddlescope.tables import Cell, html_table, tag_attributes
+
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fdfdfb; --ink: #1b1d21; --faint: #6b7078;
         --line: #d9d9d2; --accent: #0072b2; }
@@ -41,14 +43,6 @@ class Section:
     id: str = ""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table that is HTML already; `kind` is its class."""
-
-    body: str
-    kind: str = ""
-
-
 def table(
     headings: Sequence[str],
     rows: Iterable[Sequence[str | Cell]],
@@ -56,29 +50,18 @@ def table(
     kind: str = "",
     attributes: Sequence[Mapping[str, str]] = (),
 ) -> str:
-    """A table; `kind` is its class, `attributes` belong to its rows, one mapping a row.
+    """A table that scrolls sideways where it is wide; arguments as in `tables.html_table`.
 
-    >>> table(["n"], [["1 < 2"]], attributes=[{"data-n": "1"}])
-    '<div class="scroll"><table>...<tr data-n="1"><td>1 &lt; 2</td></tr>\\n...</table></div>'
+    >>> table(["n"], [["1 < 2"]])
+    '<div class="scroll"><table>...<td>1 &lt; 2</td></tr>\\n</tbody></table></div>'
     """
-    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
-    body = ""
-    for place, row in enumerate(rows):
-        own = _attributes(attributes[place]) if attributes else ""
-        body += f"<tr{own}>" + "".join(map(_cell, row)) + "</tr>\n"
-    rows_of_table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    own = _attributes({"class": kind})
-    return f'<div class="scroll"><table{own}>{rows_of_table}</table></div>'
+    whole = html_table(headings, rows, kind=kind, attributes=attributes)
+    return f'<div class="scroll">{whole}</div>'
 
 
 def figure(svg: str, caption: str) -> str:
     """A drawing with its caption."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def paragraphs(lines: Iterable[str]) -> str:
-    """Plain text, a paragraph a line."""
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def write_page(
@@ -96,7 +79,7 @@ def write_page(
     `top` is HTML above the sections; `style` and `script` are added to the page's own.
     """
     parts = "".join(
-        f"<section{_attributes({'id': section.id})}><h2>{escape(section.title)}</h2>"
+        f"<section{tag_attributes({'id': section.id})}><h2>{escape(section.title)}</h2>"
         f"{section.body}</section>\n"
         for section in sections
     )
@@ -112,14 +95,3 @@ def write_page(
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     return target
-
-
-def _cell(content: str | Cell) -> str:
-    if isinstance(content, Cell):
-        return f"<td{_attributes({'class': content.kind})}>{content.body}</td>"
-    return f"<td>{escape(content)}</td>"
-
-
-def _attributes(values: Mapping[str, str]) -> str:
-    """The attributes of a tag; an empty one is left out."""
-    return "".join(f' {name}="{escape(value)}"' for name, value in values.items() if value)

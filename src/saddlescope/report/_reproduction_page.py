@@ -12,12 +12,14 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from saddlescope.drawing import to_svg
-from saddlescope.figures.kit.claim import HOLDS, Claim
+from saddlescope.figures.kit.claim import Claim, Verdict
+from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report._colours import lighten_on_dark
 from saddlescope.report._interactive import Panel, panels
-from saddlescope.report._page import Cell, Section, paragraphs, table, write_page
+from saddlescope.report._page import Section, table, write_page
 from saddlescope.setting.nested import flat_plain
+from saddlescope.tables import Cell, paragraphs
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (
@@ -67,7 +69,7 @@ def write_reproduction_page(
 def _summary(results: Sequence[Result]) -> str:
     claims = [claim for result in results for claim in result.claims]
     good = sum(claim.as_expected for claim in claims)
-    known = sum(claim.as_expected and claim.expected != HOLDS for claim in claims)
+    known = sum(claim.as_expected and claim.expected is not Verdict.HOLDS for claim in claims)
     lost = sum(bool(result.problem) for result in results)
     parts = [
         f"{_count(len(claims), 'claim')} about {_count(len(results) - lost, 'figure')} judged",
@@ -135,12 +137,12 @@ def _cells(claim: Claim, details: str = "") -> list[str | Cell]:
 
 
 def _verdict(claim: Claim) -> str:
-    sign = "✓" if claim.verdict == HOLDS else "✗"
+    holds = claim.verdict is Verdict.HOLDS
     if not claim.as_expected:
         kind, words = "bad", f"{claim.verdict}, unexpectedly"
     else:
-        kind, words = ("good" if claim.verdict == HOLDS else "known"), claim.verdict
-    return f'<span class="verdict {kind}">{sign} {words}</span>'
+        kind, words = ("good" if holds else "known"), claim.verdict.value
+    return f'<span class="verdict {kind}">{"✓" if holds else "✗"} {words}</span>'
 
 
 def _marks(claim: Claim) -> dict[str, str]:
@@ -244,7 +246,7 @@ def _film(result: Result) -> str:
     return shown
 
 
-def _claims(claims: Sequence[Claim]) -> str:
+def _claims(claims: Claims) -> str:
     rows = [_cells(claim, _numbers(claim)) for claim in claims]
     headings = ["claim", "verdict", "expected", "numbers"]
     return table(headings, rows, kind="claims", attributes=[_marks(claim) for claim in claims])

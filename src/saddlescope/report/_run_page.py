@@ -7,8 +7,9 @@ from pathlib import Path
 
 from saddlescope.comparison import Comparison
 from saddlescope.drawing import plot, to_svg
-from saddlescope.report._page import Section, figure, paragraphs, table, write_page
+from saddlescope.report._page import Section, figure, table, write_page
 from saddlescope.setting.toml import to_toml
+from saddlescope.tables import paragraphs
 from saddlescope.trajectory import Trajectory
 
 _CAPTION = (

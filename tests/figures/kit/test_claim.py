@@ -6,7 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
+from saddlescope.figures.kit.claim import (
+    Claim,
+    Relation,
+    Verdict,
+    at_least,
+    at_most,
+    equal,
+    relatively_within,
+    within,
+)
 
 HOLDING: dict[str, Callable[[], Claim]] = {
     "within": lambda: within("a", [1.0, 2.0], [1.001, 1.999], 2e-3),
@@ -60,6 +69,25 @@ def test_a_claim_about_nothing_is_not_judged(claim: Claim) -> None:
     assert not claim.expected_to_fail("for another reason").as_expected
 
 
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [
+        (at_least("a", [0.2, 0.5], 0.2), "holds"),
+        (at_least("a", np.nextafter(0.2, 0), 0.2), "fails"),
+        (at_most("a", [0.2, -1.0], 0.2), "holds"),
+        (at_most("a", np.nextafter(0.2, 1), 0.2), "fails"),
+        (within("a", [1.25, 0.75], 1.0, 0.25), "holds"),
+        (within("a", np.nextafter(1.25, 2), 1.0, 0.25), "fails"),
+        (relatively_within("a", [5.0, 3.0], 4.0, 0.25), "holds"),
+        (relatively_within("a", np.nextafter(5.0, 6), 4.0, 0.25), "fails"),
+        (relatively_within("a", -5.0, -4.0, 0.25), "holds"),
+    ],
+    ids=lambda value: str(getattr(value, "relation", value)),
+)
+def test_bounds_and_tolerances_are_allowed_themselves(claim: Claim, verdict: str) -> None:
+    assert claim.verdict == verdict
+
+
 def test_one_number_stands_for_all_predicted() -> None:
     assert within("a", [0.99, 1.01], 1.0, 0.02).verdict == "holds"
     assert within("a", [0.99, 1.01], [1.0, 1.0, 1.0], 0.02).verdict == "fails"
@@ -77,3 +105,20 @@ def test_the_dictionary_has_the_documented_keys() -> None:
         "tolerance": 0.2,
         "reason": "because",
     }
+    assert {type(found[name]) for name in ("relation", "expected", "verdict")} == {str}
+
+
+def test_relations_and_verdicts_are_closed_sets() -> None:
+    assert {one.value for one in Relation} == set(HOLDING)
+    assert [one.value for one in Verdict] == ["holds", "fails", "not judged"]
+
+
+def test_a_claim_shows_its_verdict_and_its_numbers() -> None:
+    claim = at_most("a < b", [1.0, 3.0], 2.0)
+    assert repr(claim) == "Claim('a < b' fails unexpectedly: largest 3, at most 2)"
+    assert str(claim) == "FAILS, UNEXPECTED: a < b [largest 3, at most 2]"
+    known = claim.expected_to_fail("x > y")
+    assert str(known) == "fails: a < b [largest 3, at most 2]\n  expected to fail: x > y"
+    html = known._repr_html_()
+    assert "<b>fails</b>: a &lt; b" in html
+    assert "x &gt; y" in html

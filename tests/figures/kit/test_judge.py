@@ -1,6 +1,5 @@
 """A wrong theory makes the right claims fail: the judge can fail."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,4 +61,4 @@ def test_the_sign_of_a_conserved_quantity_flipped(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(SeparateAttention, "conserved", flipped)
     # What is compiled is kept by shape: this one is nobody else's.
-    assert failed(replace(QUICK, points=801)) == {CONSERVED}
+    assert failed(Figure3(QUICK.setting.replace(points=801))) == {CONSERVED}

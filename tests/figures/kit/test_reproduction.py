@@ -213,7 +213,7 @@ def test_what_is_unfinished_of_another_setting_is_left_alone(
         (Parabola(), "saddlescope reproduce parabola"),
         (Parabola.quick(), "saddlescope reproduce parabola --quick"),
         (replace(Parabola(), bend=2.0), "saddlescope reproduce parabola --bend 2.0"),
-        (Parabola(names=("c",)), "saddlescope reproduce parabola --names c"),
+        (Parabola(names=("c",)), "saddlescope reproduce parabola --names c,"),
     ],
 )
 def test_the_command_that_makes_a_figure(figure: Parabola, command: str) -> None:

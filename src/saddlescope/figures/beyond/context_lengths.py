@@ -25,7 +25,8 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import crossing_times, staircase_numbers
+from saddlescope.figures.zhang.staircase import staircase_numbers
+from saddlescope.measure import drop_times
 from saddlescope.task import ContextLengths, InContextRegression
 from saddlescope.theory import plateau_losses
 from saddlescope.trajectory import Trajectory
@@ -108,11 +109,7 @@ class ContextLengthsFigure(AbstractFigure):
         time = data["time"].to_numpy()
         levels_of_drop = data["reference_level"].to_numpy()[:2]
         first, sampled = (
-            np.apply_along_axis(
-                lambda loss: crossing_times(time, loss, levels_of_drop)[0],
-                -1,
-                data[name].to_numpy(),
-            )
+            drop_times(data[name].to_numpy(), levels_of_drop, time)[..., 0]
             for name in ("reference_loss", "sampled_loss")
         )
         # The seed that comes down all the way ends at the last level.

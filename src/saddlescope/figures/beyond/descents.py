@@ -6,14 +6,13 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.checks import FloatArray
-from saddlescope.figures.zhang.staircase import crossing_times, learned_share, staircase_numbers
+from saddlescope.figures.zhang.staircase import learned_share, staircase_numbers
+from saddlescope.measure import drop_times, first_crossing, first_record
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
 
 # A loss this close to a level rests there.
 _NEAR = 0.02
-# A share of which the negative falls from 0 to −1 is half-way at one half.
-_HALF = np.array([0.0, -1.0])
 
 
 def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
@@ -26,8 +25,10 @@ def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
     staircase, found = staircase_numbers(run), modes(run.setting.task)
     share = learned_share(run, found.amplitude, found.basis).to_numpy()
     seeds = np.arange(len(share))
-    half = np.apply_along_axis(lambda one: crossing_times(run.time, -one, _HALF)[0], 1, share)
-    record = (share[:, :, 0] > 0.5).argmax(axis=1)
+    courses = np.moveaxis(share, 1, -1)
+    half = first_crossing(courses, 0.5, run.time, rising=True)
+    record = first_record(courses[:, 0], 0.5, rising=True)
+    others = np.where(record[:, None] >= 0, share[seeds, record], np.nan)
     clock = f"{name}_time"
     return xr.Dataset(
         {
@@ -36,7 +37,7 @@ def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
             f"{name}_drop_time": (("seed", "drop"), staircase["drop_time"].to_numpy()),
             f"{name}_drift": ("seed", staircase["conserved_drift"].to_numpy()),
             f"{name}_share": ((clock, "direction"), share[0]),
-            f"{name}_others": (("seed", "direction"), share[seeds, record]),
+            f"{name}_others": (("seed", "direction"), others),
             f"{name}_half_time": (("seed", "direction"), half),
             f"{name}_rest": ("seed", _rest(run.time, run.loss, staircase["level_loss"].to_numpy())),
         },
@@ -46,7 +47,7 @@ def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
 
 def first_drop_times(run: Trajectory, levels: FloatArray) -> FloatArray:
     """When each seed is half-way down the first drop, in the run's own unit of time."""
-    return np.array([crossing_times(run.time, loss, levels[:2])[0] for loss in run.loss])
+    return drop_times(run.loss, levels[:2], run.time)[:, 0]
 
 
 def _rest(time: FloatArray, loss: FloatArray, level: FloatArray) -> FloatArray:

@@ -83,7 +83,7 @@ class ModesExactness(AbstractFigure):
 
     def compute(self, watch: Watch) -> xr.Dataset:
         time = np.concatenate([[0.0], np.geomspace(1e-4, 1, self.points) * self.until])
-        lengths, modes = list(self.context_lengths), np.arange(1, len(self.spectrum) + 1)
+        lengths, modes = list(self.context_lengths), np.arange(len(self.spectrum))
         theories = [_errors(self.spectrum, length, self.start, time) for length in lengths]
         data = xr.Dataset(
             {

@@ -26,6 +26,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import learned_share, staircase_numbers
+from saddlescope.measure import first_crossing
 from saddlescope.task import InContextRegression
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
@@ -200,8 +201,9 @@ def _case_numbers(run: Trajectory) -> xr.Dataset:
     """A run's staircase, and the order in which eigenvectors are half learned, counted from 1."""
     data, found = staircase_numbers(run), modes(run.setting.task)
     share = learned_share(run, found.amplitude, found.basis).to_numpy()
-    begun = np.where((share > 0.5).any(axis=1), (share > 0.5).argmax(axis=1), np.inf)
-    data["learned_order"] = (("seed", "drop"), 1.0 + np.argsort(begun, axis=1, kind="stable"))
+    half = first_crossing(np.moveaxis(share, 1, -1), 0.5, run.time, rising=True)
+    # Those that are never half learned come last.
+    data["learned_order"] = (("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable"))
     data["predicted_order"] = ("drop", 1.0 + found.order)
     return data
 

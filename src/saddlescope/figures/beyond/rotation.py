@@ -62,7 +62,7 @@ def rotation_numbers(run: Trajectory) -> xr.Dataset:
             "key_alignment": (("rotating_seed", "mode"), aligned),
             "path_refused": refused,
         },
-        coords={"rotating_time": run.time, "mode": [1, 2]},
+        coords={"rotating_time": run.time, "mode": [0, 1]},
     )
 
 
@@ -84,7 +84,9 @@ def draw_rotation(row: Any, data: xr.Dataset) -> None:
     loss_axes, turn_axes = row
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
     levels(loss_axes, one["point_loss"], "T17")
-    for value, name in zip(one["point_loss"], ("∅", "{1}", "{2}", "{1, 2}"), strict=True):
+    for value, name in zip(
+        one["point_loss"], (r"$\varnothing$", "$e_1$", "$e_2$", "$e_1, e_2$"), strict=True
+    ):
         loss_axes.annotate(name, (1.01, float(value)), xycoords=("axes fraction", "data"))
     loss_axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
     for mode in range(2):

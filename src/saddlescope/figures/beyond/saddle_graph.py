@@ -204,14 +204,14 @@ def _draw_graph(axes: Any, data: xr.Dataset) -> None:
             label=f"index {value}",
         )
     for place, member in enumerate(data["member"].to_numpy()):
-        name = ",".join(str(n + 1) for n in np.flatnonzero(member))
+        name = ",".join(f"e_{n + 1}" for n in np.flatnonzero(member))
         # Training leaves the right-hand side of the in-order points free above, not below.
         shift = (9, 6) if place in data["path"].to_numpy() else (9, 0)
         ink = "black" if index[place] < (index.max() + 1) / 2 else "white"
         spot = (trace[place], loss[place])
         axes.text(*spot, str(index[place]), ha="center", va="center", fontsize=7.5, color=ink)
         axes.annotate(
-            f"{{{name}}}" if name else r"$\varnothing$",
+            f"${name}$" if name else r"$\varnothing$",
             spot,
             xytext=shift,
             textcoords="offset points",

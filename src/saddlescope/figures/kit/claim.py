@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from xarray import DataArray
 
-Numbers = float | tuple[Any, ...] | None
-HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
+from saddlescope.checks import AnyArray, FloatArray
+
+Values = ArrayLike | Sequence[object] | DataArray
+"""What is judged: numbers of any shape."""
+Numbers = float | tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+class Relation(StrEnum):
+    """How what was measured is judged by what was predicted."""
+
+    WITHIN = "within"
+    """Within the tolerance of it, …"""
+    RELATIVE = "relative"
+    """… or within that share of it."""
+    EQUAL = "equal"
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+
+
+class Verdict(StrEnum):
+    """What was found; nothing, or missing numbers, are not judged, which nobody expects."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, repr=False)
 class Claim:
     """What is claimed, what was measured, and whether it holds.
 
-    `relation` says how `measured` is judged: `within` `tolerance` of `predicted`, `relative` to it,
-    `equal` to it, `at most` or `at least` it. `expected` is `holds`, or `fails` with the `reason`.
-    The verdict on nothing, or on missing numbers, is `not judged`, which nobody expects.
+    `expected` is `holds`, or `fails` with the `reason`.
+
+    >>> at_most("drift", 1e-10, 1e-8)
+    Claim('drift' holds: 1e-10, at most 1e-08)
     """
 
     name: str
-    relation: str
+    relation: Relation
     measured: Numbers
     predicted: Numbers
     tolerance: float | None
-    verdict: str
-    expected: str = HOLDS
+    verdict: Verdict
+    expected: Verdict = Verdict.HOLDS
     reason: str = ""
 
     def expected_to_fail(self, reason: str) -> Claim:
         """The same claim, known not to hold, and why."""
-        return replace(self, expected=FAILS, reason=reason)
+        return replace(self, expected=Verdict.FAILS, reason=reason)
 
     @property
     def as_expected(self) -> bool:
@@ -53,65 +82,89 @@ class Claim:
         """Plain values for JSON: null where a number is missing, never NaN."""
         return {
             "name": self.name,
-            "relation": self.relation,
-            "expected": self.expected,
-            "verdict": self.verdict,
+            "relation": self.relation.value,
+            "expected": self.expected.value,
+            "verdict": self.verdict.value,
             "measured": _plain(self.measured),
             "predicted": _plain(self.predicted),
             "tolerance": self.tolerance,
             "reason": self.reason,
         }
 
+    def __repr__(self) -> str:
+        return f"Claim({self.name!r} {self._found}: {self.summary})"
 
-def within(name: str, measured: Any, predicted: Any, tolerance: float) -> Claim:
+    def __str__(self) -> str:
+        """The verdict, the claim and its numbers; in a second line why it was expected to fail."""
+        mark = self.verdict if self.as_expected else f"{self.verdict.upper()}, UNEXPECTED"
+        line = f"{mark}: {self.name} [{self.summary}]"
+        return f"{line}\n  expected to fail: {self.reason}" if self.reason else line
+
+    def _repr_html_(self) -> str:
+        why = f"<br>expected to fail: {escape(self.reason)}" if self.reason else ""
+        words = f"<b>{self._found}</b>: {escape(self.name)} [{escape(self.summary)}]"
+        return f"<p>{words}{why}</p>"
+
+    @property
+    def _found(self) -> str:
+        return self.verdict if self.as_expected else f"{self.verdict} unexpectedly"
+
+
+def within(name: str, measured: Values, predicted: Values, tolerance: float) -> Claim:
     """Every number measured is within `tolerance` of the one predicted.
 
-    >>> within("the last loss", .1361, .1360, 1e-3).verdict
-    'holds'
+    >>> within("the last loss", .1361, .1360, 1e-3)
+    Claim('the last loss' holds: 0.1361, predicted 0.136: error 0.0001, allowed 0.001)
     """
-    return _near(name, "within", measured, predicted, tolerance, 1.0)
+    return _near(name, Relation.WITHIN, measured, predicted, tolerance, 1.0)
 
 
-def relatively_within(name: str, measured: Any, predicted: Any, tolerance: float) -> Claim:
+def relatively_within(name: str, measured: Values, predicted: Values, tolerance: float) -> Claim:
     """Every number measured is within `tolerance` of the one predicted, as a share of that.
 
-    >>> relatively_within("drop times", [101., 210.], [100., 200.], .02).verdict
-    'fails'
+    >>> relatively_within("drop times", [101., 210.], [100., 200.], .02)
+    Claim('drop times' fails unexpectedly: largest error 5%, allowed 2%)
     """
-    return _near(name, "relative", measured, predicted, tolerance, np.abs(_array(predicted)))
+    unit = np.abs(_array(predicted))
+    return _near(name, Relation.RELATIVE, measured, predicted, tolerance, unit)
 
 
-def at_most(name: str, measured: Any, bound: float) -> Claim:
+def at_most(name: str, measured: Values, bound: float) -> Claim:
     """No number measured is above the bound.
 
-    >>> at_most("drift", 1e-10, 1e-8).verdict
-    'holds'
+    >>> at_most("drift", [1e-10, 2e-8], 1e-8)
+    Claim('drift' fails unexpectedly: largest 2e-08, at most 1e-08)
     """
-    return _judge(name, "at most", measured, bound, None, _array(measured) <= bound)
+    return _judge(name, Relation.AT_MOST, measured, bound, None, _array(measured) <= bound)
 
 
-def at_least(name: str, measured: Any, bound: float) -> Claim:
+def at_least(name: str, measured: Values, bound: float) -> Claim:
     """No number measured is below the bound.
 
-    >>> at_least("alignment", [.999, .2], .99).verdict
-    'fails'
+    >>> at_least("alignment", [.999, .2], .99)
+    Claim('alignment' fails unexpectedly: least 0.2, at least 0.99)
     """
-    return _judge(name, "at least", measured, bound, None, _array(measured) >= bound)
+    return _judge(name, Relation.AT_LEAST, measured, bound, None, _array(measured) >= bound)
 
 
-def equal(name: str, measured: Any, predicted: Any) -> Claim:
+def equal(name: str, measured: Values, predicted: Values) -> Claim:
     """What was counted or ordered is exactly what was predicted.
 
-    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3]).verdict
-    'holds'
+    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3])
+    Claim('the order of eigenvectors' holds: 1 2 3 = 1 2 3)
     """
     found, wanted = _array(measured), _array(predicted)
     same = found == wanted if found.shape == wanted.shape else np.array(False)
-    return _judge(name, "equal", measured, predicted, None, same)
+    return _judge(name, Relation.EQUAL, measured, predicted, None, same)
 
 
 def _near(
-    name: str, relation: str, measured: Any, predicted: Any, tolerance: float, unit: Any
+    name: str,
+    relation: Relation,
+    measured: Values,
+    predicted: Values,
+    tolerance: float,
+    unit: FloatArray | float,
 ) -> Claim:
     found, wanted = _array(measured), _array(predicted)
     if found.shape != wanted.shape and wanted.ndim:
@@ -121,40 +174,42 @@ def _near(
 
 
 def _judge(
-    name: str, relation: str, measured: Any, predicted: Any, tolerance: float | None, holds: Any
+    name: str,
+    relation: Relation,
+    measured: Values,
+    predicted: Values,
+    tolerance: float | None,
+    holds: AnyArray | np.bool_,
 ) -> Claim:
-    if not np.size(measured) or np.isnan(_array(measured)).any():
-        verdict = NOT_JUDGED
+    found = _array(measured)
+    if not found.size or np.isnan(found).any():
+        verdict = Verdict.NOT_JUDGED
     else:
-        verdict = HOLDS if np.all(holds) else FAILS
+        verdict = Verdict.HOLDS if np.all(holds) else Verdict.FAILS
     return Claim(name, relation, _numbers(measured), _numbers(predicted), tolerance, verdict)
 
 
 def _summary(claim: Claim) -> str:
     measured, predicted = (
-        np.atleast_1d(_array(np.nan if numbers is None else numbers))
-        for numbers in (claim.measured, claim.predicted)
+        np.atleast_1d(_array(numbers)) for numbers in (claim.measured, claim.predicted)
     )
     if not measured.size:
         return "nothing was measured"
     if measured.shape != predicted.shape and predicted.size > 1:
         return f"{measured.size} numbers, {predicted.size} predicted"
     measured, predicted = measured.ravel(), predicted.ravel()
-    if claim.relation == "equal":
+    if claim.relation is Relation.EQUAL:
         return _counted(measured, predicted)
     if not np.isfinite(measured).all():
         return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
     one = measured.size == 1
-    if claim.relation in ("at most", "at least"):
-        worst, word = (
-            (measured.max(), "largest")
-            if claim.relation == "at most"
-            else (measured.min(), "least")
-        )
+    if claim.relation in (Relation.AT_MOST, Relation.AT_LEAST):
+        most = claim.relation is Relation.AT_MOST
+        worst, word = (measured.max(), "largest") if most else (measured.min(), "least")
         found = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
         return f"{found}, {claim.relation} {predicted[0]:.3g}"
     error = np.abs(measured - predicted)
-    if claim.relation == "relative":
+    if claim.relation is Relation.RELATIVE:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.max(error / np.abs(predicted))
         size, allowed = f"{100 * share:.3g}%", f"{100 * (claim.tolerance or 0):.3g}%"
@@ -170,18 +225,18 @@ def _summary(claim: Claim) -> str:
 _SHOWN = 8
 
 
-def _counted(measured: Any, predicted: Any) -> str:
+def _counted(measured: FloatArray, predicted: FloatArray) -> str:
     if measured.size > _SHOWN:
         return f"{np.count_nonzero(measured == predicted)} of {measured.size} equal"
     found, wanted = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
     return f"{found} {'=' if np.array_equal(measured, predicted) else '≠'} {wanted}"
 
 
-def _array(values: Any) -> Any:
-    return np.asarray(values, dtype=float)
+def _array(values: Values) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
 
 
-def _numbers(values: Any) -> Numbers:
+def _numbers(values: Values) -> Numbers:
     array = _array(values)
     return float(array) if array.ndim == 0 else _nested(array.tolist())
 
@@ -193,4 +248,4 @@ def _nested(values: Any) -> Any:
 def _plain(values: Numbers) -> Any:
     if isinstance(values, tuple):
         return [_plain(value) for value in values]
-    return None if values is None or not np.isfinite(values) else values
+    return values if np.isfinite(values) else None

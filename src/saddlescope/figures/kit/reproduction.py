@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.drawing import STYLE
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
-from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import tidy
 from saddlescope.figures.kit.version import code_version
@@ -38,7 +38,7 @@ class Result:
     """A figure that was made, or could not be."""
 
     figure: AbstractFigure
-    claims: tuple[Claim, ...] = ()
+    claims: Claims = field(default_factory=Claims)
     seconds: float = 0.0
     """How long the computation took when it was done."""
     drawing: Figure | None = None
@@ -52,7 +52,7 @@ class Result:
     @property
     def as_expected(self) -> bool:
         """Whether the figure was made and every claim has its expected verdict."""
-        return not self.problem and all(claim.as_expected for claim in self.claims)
+        return not self.problem and self.claims.as_expected
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -166,7 +166,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
             if record is None:
                 for ending in _PICTURES:
                     drawing.savefig(folder / f"figure.{ending}", dpi=160)
-        claims = figure.claims(data)
+        claims = Claims(figure.claims(data))
         if record is None:
             _keep_record(figure, key, folder, seconds)
         if films and figure.film and not (folder / figure.film).exists():

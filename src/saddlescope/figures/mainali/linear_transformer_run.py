@@ -15,6 +15,7 @@ from saddlescope.dynamics import StochasticGradientDescent
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.measure import first_crossing
 from saddlescope.task import AlignedRegression
 from saddlescope.theory import batch_spread, coupled_modes, logistic_modes
 
@@ -82,7 +83,7 @@ class AbstractModesFigure(AbstractFigure):
             turned = basis.T @ joined[weight].to_numpy() @ basis
             data[name] = (("time", "mode"), np.diagonal(turned, axis1=1, axis2=2))
         data["amplitude"] = data["p"] * data["q"]
-        return data.assign_coords(mode=np.arange(1, len(self.spectrum) + 1))
+        return data.assign_coords(mode=np.arange(len(self.spectrum)))
 
     def predict(self, time: FloatArray) -> xr.Dataset:
         """Both theories at the given times, where the modes rest, and what batches may add."""
@@ -93,13 +94,14 @@ class AbstractModesFigure(AbstractFigure):
             self.task, self.start, self.learning_rates, self.steps, self.batch_size
         )
         rest = exact.fixed_point
+        shares = exact.amplitude / rest.amplitude
         return xr.Dataset(
             {
                 "exact_p": (axes, exact.p),
                 "exact_q": (axes, exact.q),
                 "exact_amplitude": (axes, exact.amplitude),
                 "exact_loss": ("time", exact.loss),
-                "exact_half_time": ("mode", _crossing(time, exact.amplitude / rest.amplitude)),
+                "exact_half_time": ("mode", first_crossing(shares.T, 0.5, time, rising=True)),
                 "logistic_amplitude": (axes, logistic.amplitude),
                 "logistic_loss": ("time", logistic.loss),
                 "logistic_half_time": ("mode", logistic.half_time),
@@ -109,14 +111,14 @@ class AbstractModesFigure(AbstractFigure):
                 "batch_shift": (axes, _at(time, allowed.time, allowed.shift)),
                 "batch_spread": (axes, _at(time, allowed.time, allowed.spread)),
             },
-            coords={"time": time, "mode": np.arange(1, len(self.spectrum) + 1)},
+            coords={"time": time, "mode": np.arange(len(self.spectrum))},
         )
 
 
 def half_times(data: xr.Dataset) -> FloatArray:
     r"""When each mode of the run first reaches half of $a^*_\alpha$, [mode]."""
     share = (data["amplitude"] / data["rest_amplitude"]).to_numpy()
-    return _crossing(data["time"].to_numpy(), share)
+    return first_crossing(share.T, 0.5, data["time"].to_numpy(), rising=True)
 
 
 def mark_stages(axes: Axes, data: xr.Dataset) -> None:
@@ -138,17 +140,6 @@ def label_theories(axes: Axes) -> None:
     """One entry in the legend for each theory, whatever the colours of its curves."""
     axes.plot([], [], color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
     axes.plot([], [], color=THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
-
-
-def _crossing(time: FloatArray, shares: FloatArray) -> FloatArray:
-    """When each column first reaches one half, between two records; NaN where it never does."""
-    found = np.full(shares.shape[1], np.nan)
-    for mode, share in enumerate(shares.T):
-        after = int(np.argmax(share >= 0.5))
-        if after > 0:
-            pair = slice(after - 1, after + 1)
-            found[mode] = np.interp(0.5, share[pair], time[pair])
-    return found
 
 
 def _at(time: FloatArray, known: FloatArray, columns: FloatArray) -> FloatArray:

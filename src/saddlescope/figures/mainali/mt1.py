@@ -195,8 +195,8 @@ def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> An
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
     rows, columns = matrix.shape
     axes.set_title(title, loc="left")
-    axes.set_xticks(range(columns), [str(place % rows + 1) for place in range(columns)])
-    axes.set_yticks(range(rows), [str(place + 1) for place in range(rows)])
+    axes.set_xticks(range(columns), [f"$e_{place % rows + 1}$" for place in range(columns)])
+    axes.set_yticks(range(rows), [f"$e_{place + 1}$" for place in range(rows)])
     axes.spines[["top", "right"]].set_visible(True)
     if columns > rows:
         axes.axvline(rows - 0.5, color=THEORY_COLOUR, linewidth=1)
@@ -240,7 +240,7 @@ def _draw_parity(axes: Axes, data: xr.Dataset) -> None:
 
 def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     axes.axhline(0, color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
-    modes = data["mode"].to_numpy()
+    modes = data["mode"].to_numpy() + 1
     for place, length in enumerate(data["length"].to_numpy()):
         here = data.sel(length=length)
         rest = here["length_rest_amplitude"]

@@ -78,7 +78,7 @@ class MT2(AbstractModesFigure):
             equal(
                 "modes are learned in falling order of eigenvalue",
                 np.argsort(data["half_time"].to_numpy()) + 1,
-                data["mode"],
+                data["mode"] + 1,
             ),
             at_most(r"|p|² - |q|² is conserved along the exact modes (T15)", balance.max(), 1e-7),
             at_most(

@@ -88,7 +88,7 @@ class MT4(AbstractModesFigure):
         return data.assign_coords(moment=moments)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        half, modes = data["exact_half_time"], data["mode"]
+        half, modes = data["exact_half_time"], data["mode"] + 1
         apart = abs(data["marginalised_rank"] - data["exact_marginalised_rank"])
         return (
             equal(

@@ -33,6 +33,7 @@ from saddlescope.figures.zhang.staircase import (
     timing_claims,
     winning_heads,
 )
+from saddlescope.measure import first_record
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
 from saddlescope.theory import head_time_course, modes
@@ -107,7 +108,7 @@ class Figure3(AbstractFigure):
             ),
             equal(
                 "eigenvectors are learned in falling order of eigenvalue",
-                data["direction_of_drop"].to_numpy()[seen],
+                data["direction_of_drop"].to_numpy()[seen] + 1,
                 count[seen],
             ),
             at_least(
@@ -198,7 +199,7 @@ def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
         learned = data["learned"].to_numpy()[seed]
         direction = int(np.argmax(np.abs(learned[after] - learned[before])))
         key = data["key"].to_numpy()[seed, after, int(data["head_of_drop"][seed, drop])]
-        directions[seed, drop] = direction + 1
+        directions[seed, drop] = direction
         cosines[seed, drop] = np.abs(key[direction]) / np.linalg.norm(key)
     return directions, cosines
 
@@ -212,9 +213,9 @@ def _followed(task: AbstractData, one: xr.Dataset) -> list[FloatArray]:
         if np.isfinite(one["drop_time"][drop]):
             head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
             size = np.abs(one["value"].to_numpy()[:, head])
-            limit = _FOLLOWED_FROM * float(one["saturation"][direction - 1])
-            start = int(np.argmax(size > limit))
-            mode = int(modes(task).order[direction - 1])
+            limit = _FOLLOWED_FROM * float(one["saturation"][direction])
+            start = max(int(first_record(size, limit, rising=True)), 0)
+            mode = int(modes(task).order[direction])
             shape = head_time_course(task, mode, size[start], time[start:] - time[start])
             course[start:] = shape.value
         courses.append(course)
@@ -229,7 +230,7 @@ def _value_error(data: xr.Dataset) -> FloatArray:
         direction = int(data["direction_of_drop"][seed, drop])
         size = np.abs(data["value"].to_numpy()[seed, :, head])
         course = data["predicted_value"].to_numpy()[seed, drop]
-        rest = float(data["saturation"][direction - 1])
+        rest = float(data["saturation"][direction])
         errors[seed, drop] = np.nanmax(np.abs(size - course)) / rest
     return errors
 
@@ -239,7 +240,7 @@ def _draw_values(axes: Any, one: xr.Dataset) -> None:
         if np.isfinite(one["drop_time"][drop]):
             head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
             size = np.abs(one["value"][:, head])
-            label = f"head {head + 1}, $e_{direction}$"
+            label = f"head {head + 1}, $e_{direction + 1}$"
             axes.plot(one["time"], size, color=colour(drop), label=label)
             axes.plot(one["time"], one["predicted_value"][drop], color="black", **THEORY)
     axes.plot([], [], color="black", label="one head (T12)", **THEORY)

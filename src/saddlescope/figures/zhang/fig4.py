@@ -88,12 +88,12 @@ class Figure4(AbstractFigure):
                 continue
             one = data.isel(rank=place)
             draw_rank(panel, one, "abcdefgh"[place])
-            for seed in range(data.sizes["predicted_seed"]):
+            for row, seed in enumerate(data["seed"].to_numpy()[: data.sizes["predicted_seed"]]):
                 panel.plot(
-                    one["predicted_drop_time"][seed],
+                    one["predicted_drop_time"][row],
                     (levels[:-1] + levels[1:]) / 2,
                     "o",
-                    color=colour(seed),
+                    color=colour(row),
                     markerfacecolor="none",
                     markersize=4.5,
                     label=f"seed {seed}, predicted (T13)",

@@ -27,7 +27,6 @@ from saddlescope.figures.zhang.plateau_waits import (
     TURNED,
     aligned_start,
     aligned_waits,
-    drop_times,
     random_waits,
 )
 from saddlescope.figures.zhang.staircase import (
@@ -36,7 +35,9 @@ from saddlescope.figures.zhang.staircase import (
     clearest_seed,
     initial_scale,
 )
+from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
+from saddlescope.theory import plateau_losses
 
 # The grid of records begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
@@ -85,7 +86,9 @@ class Figure7(AbstractFigure):
             for name, setting in watch.each(settings.items())
         }
         data = random_waits(runs["random"]).merge(aligned_waits(runs["aligned"]))
-        data["halved_drop_time"] = (("seed", "drop"), drop_times(runs["halved"]))
+        halved = runs["halved"]
+        drops = drop_times(halved.loss, plateau_losses(base.task), halved.time)
+        data["halved_drop_time"] = (("seed", "drop"), drops)
         return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:

@@ -32,6 +32,7 @@ from saddlescope.figures.zhang.staircase import (
     timing_claims,
     winning_heads,
 )
+from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
 from saddlescope.theory import minimal_norm_weights, modes
 
@@ -165,7 +166,8 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
             if np.isfinite(row[drop]):
                 # Half of the value at which the head rests with its first eigenvector alone.
                 half = shortest[drop + 1, drop // rank] / 2
-                growth[seed, drop] = _first_above(time, values[seed][:, drop // rank], half)
+                value = values[seed][:, drop // rank]
+                growth[seed, drop] = first_crossing(value, half, time, rising=True)
         for level in range(levels):
             if level == 0 or np.isfinite(drops[seed, level - 1]):
                 record = plateau_record(time, drops[seed], level)
@@ -176,12 +178,6 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
     data["plateau_value"] = (("seed", "level", "head"), resting)
     data["grown_values"] = (("seed", "level"), grown)
     return data
-
-
-def _first_above(time: FloatArray, values: FloatArray, limit: float) -> float:
-    """When values first rise through a limit, by interpolation."""
-    after = int(np.argmax(values > limit))
-    return float(np.interp(limit, values[after - 1 : after + 1], time[after - 1 : after + 1]))
 
 
 def _draw_losses(axes: Any, one: xr.Dataset) -> None:
@@ -211,7 +207,9 @@ def _draw_losses(axes: Any, one: xr.Dataset) -> None:
 def _draw_values(axes: Any, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
-    names = [f"head {number}" for number in range(1, growing + 1)]
+    # Not heads 1, 2, …: in each seed they are others.
+    names = [f"{order} head" for order in ("first", "second", "third")]
+    names += [f"{number}th head" for number in range(4, growing + 1)]
     for head in reversed(range(one.sizes["head"])):
         grows = head < growing
         for seed in range(one.sizes["seed"]):
@@ -228,7 +226,7 @@ def _draw_values(axes: Any, one: xr.Dataset) -> None:
     for head in range(growing):
         shortest = one["minimal_value"][:, head]
         course = np.cbrt(np.interp(fine, one["level"], shortest**3))
-        label = "shortest weights (T8)" if head == 0 else None
+        label = "shortest (T8)" if head == 0 else None
         axes.plot(fine, course, color="black", zorder=3, label=label, **THEORY)
         axes.plot(one["level"], shortest, "s", color="black", markerfacecolor="none", markersize=4)
     for multiple in range(0, count, rank):

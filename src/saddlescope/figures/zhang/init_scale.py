@@ -31,7 +31,8 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.scale_runs import ScaleRuns, crossing
+from saddlescope.figures.zhang.scale_runs import ScaleRuns
+from saddlescope.measure import drop_times
 from saddlescope.task import InContextRegression
 from saddlescope.theory import modes, plateau_losses, predict_staircase, time_course
 
@@ -200,10 +201,8 @@ class InitScale(AbstractFigure):
 
 def _measured_drops(data: xr.Dataset) -> FloatArray:
     """When the first seed of separate attention crosses midway between levels, [scale, drop]."""
-    middles = (data["level_loss"].to_numpy()[:-1] + data["level_loss"].to_numpy()[1:]) / 2
     loss = data["loss"].sel(model="separate").isel(seed=0).to_numpy()
-    time = data["time"].to_numpy()
-    return np.stack([crossing(time, loss, middle) for middle in middles], axis=-1)
+    return drop_times(loss, data["level_loss"].to_numpy(), data["time"].to_numpy())
 
 
 def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:

@@ -14,7 +14,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import crossing_times
+from saddlescope.measure import first_crossing, first_record
 from saddlescope.setting import Setting
 from saddlescope.task import TaskPool
 from saddlescope.theory import block_loss, block_optimum, drive_matrix, one_head
@@ -90,23 +90,22 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
 
 def half_fall_times(data: xr.Dataset, name: str) -> FloatArray:
     """When each loss `(share, seed, time)` is first half-way from its start to its least value."""
-    time, rows = data["time"].to_numpy(), data[name].to_numpy()
-    found = np.full(rows.shape[:2], np.nan)
-    for place in np.ndindex(found.shape):
-        start, least = rows[place][0], rows[place].min()
-        if least < start * (1 - _EXPONENTIAL[1]):
-            (found[place],) = crossing_times(time, rows[place], np.array([start, least]))
-    return found
+    rows = data[name].to_numpy()
+    start, least = rows[..., 0], rows.min(axis=-1)
+    falls = least < start * (1 - _EXPONENTIAL[1])
+    middle = np.where(falls, (start + least) / 2, np.nan)
+    return first_crossing(rows, middle, data["time"].to_numpy())
 
 
 def first_rates(data: xr.Dataset) -> FloatArray:
     """At what rate the weights grow while the training loss is still near its start."""
     depth = float(data["training"].max()) - data["training"].to_numpy()
     time = data["time"].to_numpy()
+    # One that starts beyond the first depth is followed from its start.
+    borders = [np.maximum(first_record(depth, at, rising=True), 0) for at in _EXPONENTIAL]
     found = np.full(depth.shape[:2], np.nan)
     for place in np.ndindex(found.shape):
-        end = int(np.argmax(depth[place] > _EXPONENTIAL[1]))
-        begin = int(np.argmax(depth[place] > _EXPONENTIAL[0]))
+        begin, end = (int(record[place]) for record in borders)
         if end - begin > 1:
             # The loss falls as the square of the weights.
             slope = np.polyfit(time[begin:end], np.log(depth[place][begin:end]), 1)[0]

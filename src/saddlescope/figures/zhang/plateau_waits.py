@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.checks import FloatArray
-from saddlescope.figures.zhang.staircase import crossing_times, staircase_numbers, winning_heads
+from saddlescope.figures.zhang.staircase import staircase_numbers, winning_heads
+from saddlescope.measure import drop_times
 from saddlescope.task import AbstractData
 from saddlescope.theory import HeadTimeCourse, head_time_course, modes, plateau_losses
 from saddlescope.trajectory import Trajectory
@@ -62,7 +63,7 @@ def aligned_start(task: AbstractData, heads: int, scales: FloatArray) -> dict[st
 
 def aligned_waits(run: Trajectory) -> xr.Dataset:
     """The waits of heads that started on the eigenvectors, and their estimates (Z 68, 73)."""
-    drops = drop_times(run)
+    drops = drop_times(run.loss, plateau_losses(run.setting.task), run.time)
     begins = np.concatenate([np.zeros((len(drops), 1)), drops[:, :-1]], axis=1)
     estimates = np.full(drops.shape, np.nan)
     for seed, drop in np.argwhere(np.isfinite(drops)).tolist():
@@ -73,12 +74,6 @@ def aligned_waits(run: Trajectory) -> xr.Dataset:
     return xr.Dataset(
         {"aligned_wait": (dims, drops - begins), "aligned_estimate": (dims, estimates)}
     )
-
-
-def drop_times(run: Trajectory) -> FloatArray:
-    """When each seed's loss is midway from each level to the next, NaN where it never is."""
-    levels = plateau_losses(run.setting.task)
-    return np.array([crossing_times(run.time, loss, levels) for loss in run.loss])
 
 
 def _head(run: Trajectory, seed: int, head: int, drop: int) -> tuple[FloatArray, FloatArray]:

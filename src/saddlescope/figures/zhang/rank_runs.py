@@ -16,7 +16,7 @@ from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import crossing_times
+from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
 from saddlescope.theory import plateau_losses
@@ -68,7 +68,7 @@ def rank_runs(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Datase
         # A run whose seeds all rest ends early.
         loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         losses.append(loss)
-        drops.append([crossing_times(time, row, levels) for row in loss])
+        drops.append(drop_times(loss, levels, time))
         plateaus.append([_plateaus(time, row, at) for row, at in zip(loss, drops[-1], strict=True)])
     data = xr.Dataset(
         {
@@ -144,8 +144,8 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
             axes.text(1.01, loss, f"{level}", transform=place, fontsize=7.5, va="center")
         else:
             axes.axhline(loss, color="#AAAAAA", linestyle=":", linewidth=0.7, zorder=0)
-    for seed in range(data.sizes["seed"]):
-        axes.plot(data["time"], data["loss"][seed], color=colour(seed), label=f"seed {seed}")
+    for row, seed in enumerate(data["seed"].to_numpy()):
+        axes.plot(data["time"], data["loss"][row], color=colour(row), label=f"seed {seed}")
     first, last = _FIRST_SHOWN, float(data["time"][-1])
     axes.set(xscale="log", xlim=(first, last), xlabel=TIME_LABEL)
     axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06), yticks=_TICKS)
@@ -155,7 +155,7 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
     axes.set_title(f"({letter})  $R={rank}$", loc="left")
 
 
-def _plateaus(time: FloatArray, loss: FloatArray, drops: Sequence[float]) -> list[float]:
+def _plateaus(time: FloatArray, loss: FloatArray, drops: FloatArray) -> list[float]:
     """The loss where it changes least between one drop and the next, NaN where none was reached."""
     slope = np.abs(np.gradient(loss, time))
     found = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,7 +12,7 @@ from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.measure import stages
+from saddlescope.measure import first_crossing, stages
 from saddlescope.task import InContextRegression
 from saddlescope.theory import lazy_course
 
@@ -81,21 +80,9 @@ class ScaleRuns:
         )
 
 
-def crossing(time: FloatArray, loss: FloatArray, level: Any) -> FloatArray:
-    """When a loss first is below a level, NaN if never: along the last axis, in ln t."""
-    below = loss <= np.asarray(level)[..., None]
-    after = np.maximum(below.argmax(axis=-1), 2)
-    high, low = (
-        np.take_along_axis(loss, (after - back)[..., None], axis=-1)[..., 0] for back in (1, 0)
-    )
-    share = np.clip((high - level) / np.maximum(high - low, 1e-300), 0, 1)
-    times = time[after - 1] * (time[after] / time[after - 1]) ** share
-    return np.where(below.any(axis=-1), times, np.nan)
-
-
 def half_times(time: FloatArray, loss: FloatArray, least: float) -> FloatArray:
     """When half of the excess loss is lost."""
-    return crossing(time, loss, (loss[..., 0] + least) / 2)
+    return first_crossing(loss, (loss[..., 0] + least) / 2, time)
 
 
 def _highest_rates(time: FloatArray, loss: FloatArray, least: float) -> FloatArray:

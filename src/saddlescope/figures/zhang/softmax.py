@@ -25,7 +25,7 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.measure import stages
+from saddlescope.measure import first_crossing, stages
 from saddlescope.task import InContextRegression, Prompts
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
@@ -204,9 +204,8 @@ def _distance(data: xr.Dataset, name: str) -> FloatArray:
 
 def _learning_order(shares: FloatArray) -> FloatArray:
     """The directions in the order in which half of their last share is learned, from 1, [S, D]."""
-    passed = shares >= shares[:, -1:] / 2
-    order: FloatArray = passed.argmax(axis=1).argsort(axis=1, kind="stable") + 1.0
-    return order
+    half = first_crossing(np.moveaxis(shares, 1, -1), shares[:, -1] / 2, rising=True)
+    return half.argsort(axis=1, kind="stable").astype(np.float64) + 1
 
 
 def _draw_loss(axes: Any, data: xr.Dataset, name: str) -> None:

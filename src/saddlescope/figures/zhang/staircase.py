@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 import xarray as xr
-from scipy.interpolate import CubicSpline
 
 from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.comparison._compare import compare
+from saddlescope.comparison import compare
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
@@ -37,30 +36,10 @@ def staircase_numbers(run: Trajectory) -> xr.Dataset:
 
     Over (seed, time), level (0 is the start) and drop (1 is the first).
     """
-    result = compare(run)
-    levels = np.array(result.plateau_losses or (), dtype=float)
-    drops = [seed.drops for seed in result.seeds]
-    before = _table([[drop.loss_before for drop in row[:1]] for row in drops])
-    after = _table([[drop.loss_after for drop in row] for row in drops])
-    return xr.Dataset(
-        {
-            "loss": (("seed", "time"), run.loss),
-            "level_loss": ("level", levels),
-            "plateau_loss": (("seed", "level"), np.concatenate([before, after], axis=1)),
-            "drop_time": (("seed", "drop"), _table([[d.time for d in row] for row in drops])),
-            "predicted_drop_time": (
-                ("seed", "drop"),
-                _table([[d.predicted_time for d in row] for row in drops]),
-            ),
-            "conserved_drift": ("seed", _table([s.conserved_drift for s in result.seeds])),
-        },
-        coords={
-            "seed": list(run.setting.seeds),
-            "time": run.time,
-            "level": np.arange(len(levels)),
-            "drop": np.arange(1, len(levels)),
-        },
-    )
+    names = ["level_loss", "plateau_loss", "drop_time", "predicted_drop_time", "conserved_drift"]
+    data = compare(run).to_dataset()[names].assign_coords(time=run.time)
+    data["loss"] = (("seed", "time"), run.loss)
+    return data
 
 
 def initial_scale(setting: Setting) -> float:
@@ -75,7 +54,7 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
     """What each seed has learned of each eigenvector, 1 at the optimum: (seed, time, direction)."""
     maps = run.dataset["effective_map"].to_numpy()
     along = np.einsum("ad,stab,bd->std", basis, maps, basis) / amplitude
-    directions = np.arange(1, basis.shape[1] + 1)
+    directions = np.arange(basis.shape[1])
     return xr.DataArray(along, dims=("seed", "time", "direction"), coords={"direction": directions})
 
 
@@ -128,26 +107,3 @@ def winning_heads(data: xr.Dataset) -> FloatArray:
         before, after = (plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
         heads[seed, drop] = np.argmax(size[seed, after] - size[seed, before])
     return heads
-
-
-def crossing_times(time: FloatArray, loss: FloatArray, levels: FloatArray) -> list[float]:
-    """When a loss falls midway from each level to the next, by a cubic through the records.
-
-    For runs without recorded weights, which cannot be followed again; NaN where it never does.
-    """
-    found = []
-    for middle in (levels[:-1] + levels[1:]) / 2:
-        below = np.flatnonzero(loss <= middle)
-        if not below.size or below[0] == 0:
-            found.append(np.nan)
-            continue
-        after = int(below[0])
-        near = slice(max(0, after - 4), after + 4)
-        roots = CubicSpline(time[near], loss[near]).solve(middle, extrapolate=False)
-        inside = roots[(roots >= time[after - 1]) & (roots <= time[after])]
-        found.append(float(inside[0]) if inside.size else float(time[after]))
-    return found
-
-
-def _table(values: list[Any]) -> FloatArray:
-    return np.array(values, dtype=float)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,6 +13,7 @@ from jaxtyping import Float, Int
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
+from saddlescope.tables import html_table, name_eigenvectors, text_table
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import (
     check_blocks,
@@ -20,7 +22,12 @@ from saddlescope.theory.parametrisation import (
     population_law,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
 _MOST_MODES = 16
+_HEADINGS = ("learned", "loss", "index", "rest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +62,25 @@ class FixedPoint:
         learned: FloatArray = (self.directions.T * self.amplitudes) @ self.directions
         return learned
 
+    def __str__(self) -> str:
+        return text_table(_HEADINGS, [self.cells])
 
-@dataclass(frozen=True, eq=False)
+    def _repr_html_(self) -> str:
+        return html_table(_HEADINGS, [self.cells])
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its row of a table: the eigenvectors that are learned, loss, index, rest."""
+        rest = "continuum" if self.is_continuum else "point"
+        return name_eigenvectors(self.subset), f"{self.loss:.5f}", str(self.index), rest
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class FixedPoints:
     """All fixed points, by size and then by subset: a sequence, with `at(subset)` beside it."""
 
-    points: tuple[FixedPoint, ...] = field(repr=False)
-    modes: Modes = field(repr=False)
+    points: tuple[FixedPoint, ...]
+    modes: Modes
 
     @property
     def losses(self) -> Float[np.ndarray, " S"]:
@@ -89,6 +108,41 @@ class FixedPoints:
 
     def __getitem__(self, position: int) -> FixedPoint:
         return self.points[position]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a fixed point."""
+        import pandas as pd
+
+        columns = ["subset", "loss", "index", "is_continuum"]
+        rows = [[getattr(point, name) for name in columns] for point in self.points]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Over `point` and `direction`: which eigenvectors are `learned`, loss, index."""
+        import xarray as xr
+
+        directions = np.arange(self.modes.dimension)
+        learned = np.array([np.isin(directions, point.subset) for point in self.points])
+        return xr.Dataset(
+            {
+                "learned": (("point", "direction"), learned),
+                "point_loss": ("point", self.losses),
+                "point_index": ("point", self.indices),
+                "is_continuum": ("point", [point.is_continuum for point in self.points]),
+                "amplitude": ("direction", self.modes.amplitude),
+            }
+        )
+
+    def __repr__(self) -> str:
+        losses = self.losses
+        spread = f"losses {losses.max():.5g} to {losses.min():.5g}"
+        return f"FixedPoints({len(self)} of {self.modes.dimension} eigenvectors, {spread})"
+
+    def __str__(self) -> str:
+        return text_table(_HEADINGS, [point.cells for point in self.points], left=1)
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADINGS, [point.cells for point in self.points])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +188,12 @@ def fixed_points(task: object, *, model: AbstractAttention | None = None) -> Fix
 
     >>> from saddlescope.task import InContextRegression
     >>> points = fixed_points(InContextRegression([.4, .3, .2, .1], context_length=31))
-    >>> len(points), points.at([1, 3]).index, round(points.at([0]).loss, 5)
-    (16, 3, 0.64058)
+    >>> points
+    FixedPoints(16 of 4 eigenvectors, losses 1 to 0.136)
+    >>> print(points.at([1, 3]))
+     learned     loss  index   rest
+    ────────  ───────  ─────  ─────
+    {e2, e4}  0.66298      3  point
     """
     if model is not None:
         check_blocks(model, task)

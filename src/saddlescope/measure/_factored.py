@@ -9,15 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.errors import InvalidInput
-from saddlescope.measure.arrays import frobenius, is_tensor, namespace, real_arrays
+from saddlescope.measure._arrays import (
+    Array,
+    Measured,
+    Numbers,
+    frobenius,
+    is_tensor,
+    namespace,
+    real_arrays,
+)
 
 
 class SingularVectors(NamedTuple):
     """A thin singular value decomposition, `U @ diag(S) @ Vh`."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,8 +49,8 @@ class FactoredMatrix:
     FactoredMatrix(shape=(500, 500), inner=4)
     """
 
-    left: Any
-    right: Any
+    left: Array
+    right: Array
 
     # NumPy then leaves `array @ factored` to this class.
     __array_ufunc__ = None
@@ -92,7 +100,7 @@ class FactoredMatrix:
             chosen.append(full[(*given, *whole, slice(None), slice(None))])
         return FactoredMatrix(*chosen)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Numbers | FactoredMatrix) -> FactoredMatrix | Array:
         if isinstance(other, FactoredMatrix):
             left, right, first, last = real_arrays(
                 left=self.left, right=self.right, other_left=other.left, other_right=other.right
@@ -108,25 +116,29 @@ class FactoredMatrix:
             return (left @ (right @ array)[..., None])[..., 0]
         return FactoredMatrix(left, right @ array)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Numbers) -> FactoredMatrix | Array:
         (array,) = real_arrays(1, other=other)
-        return self.T @ array if array.ndim == 1 else (self.T @ array.mT).T
+        if array.ndim == 1:
+            return self.T @ array
+        transposed = self.T @ array.mT
+        assert isinstance(transposed, FactoredMatrix)
+        return transposed.T
 
-    def _check_columns(self, other: Any) -> None:
+    def _check_columns(self, other: Array) -> None:
         rows = other.shape[max(other.ndim - 2, 0)] if other.ndim else None
         if rows != self.shape[-1]:
             allowed = f"must fit a matrix of shape {self.shape}"
             raise InvalidInput("other.shape", tuple(other.shape), allowed)
 
-    def product(self) -> Any:
+    def product(self) -> Array:
         """The dense matrices [..., m, n]."""
         return self.left @ self.right
 
-    def norm(self) -> Any:
+    def norm(self) -> Measured:
         """The Frobenius norm [...] of each matrix."""
         return frobenius(self.core)
 
-    def singular_values(self) -> Any:
+    def singular_values(self) -> Array:
         """The min(m, r, n) singular values [..., i] that need not be zero, largest first."""
         return self._singular_values
 
@@ -139,17 +151,28 @@ class FactoredMatrix:
         return SingularVectors(left @ u, s, vh @ right.mT)
 
     @cached_property
-    def core(self) -> Any:
+    def core(self) -> Array:
         """The small matrix [..., min(m, r), min(n, r)] with the same singular values."""
         return triangle(self.left) @ triangle(self.right.mT).mT
 
     @cached_property
-    def _singular_values(self) -> Any:
+    def _singular_values(self) -> Array:
         return namespace(self.left).linalg.svdvals(self.core)
 
 
-def triangle(tall: Any) -> Any:
+Matrices = Numbers | Array | FactoredMatrix
+"""Matrices [..., m, n], or their factors."""
+
+
+def checked_matrices(**given: Matrices) -> list[Array | FactoredMatrix]:
+    """The matrices given by name, factored ones as they are."""
+    return [
+        value if isinstance(value, FactoredMatrix) else real_arrays(2, **{name: value})[0]
+        for name, value in given.items()
+    ]
+
+
+def triangle(tall: Array) -> Array:
     """The triangular factor of a thin QR decomposition."""
-    if is_tensor(tall):
-        return namespace(tall).linalg.qr(tall, mode="r")[1]
-    return np.linalg.qr(tall, mode="r")
+    found = namespace(tall).linalg.qr(tall, mode="r")
+    return found[1] if is_tensor(tall) else found

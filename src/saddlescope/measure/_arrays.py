@@ -7,11 +7,54 @@ lists) is read as a NumPy array. torch is never imported: where a tensor is give
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput
+
+Numbers = ArrayLike | Sequence[object]
+"""What measures take: numbers in NumPy arrays, torch tensors, JAX arrays, xarray or lists."""
+
+
+@runtime_checkable
+class Array(Protocol):
+    """What measures compute with and give: a NumPy array or a torch tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def device(self) -> object: ...
+    def __array__(self) -> AnyArray: ...
+    def __getitem__(self, index: Any, /) -> Array: ...
+    def __add__(self, other: Any, /) -> Array: ...
+    def __sub__(self, other: Any, /) -> Array: ...
+    def __rsub__(self, other: Any, /) -> Array: ...
+    def __mul__(self, other: Any, /) -> Array: ...
+    def __rmul__(self, other: Any, /) -> Array: ...
+    def __truediv__(self, other: Any, /) -> Array: ...
+    def __pow__(self, other: Any, /) -> Array: ...
+    def __matmul__(self, other: Any, /) -> Array: ...
+    def __and__(self, other: Any, /) -> Array: ...
+    def __lt__(self, other: Any, /) -> Array: ...
+    def __gt__(self, other: Any, /) -> Array: ...
+    def __ge__(self, other: Any, /) -> Array: ...
+
+    if TYPE_CHECKING:
+        # NumPy has it for two axes or more: a check at run time would ask every array for it.
+        @property
+        def mT(self) -> Array: ...
+
+
+Measured = Array | np.floating[Any]
+"""What measures give: an array with an entry for each matrix, a number for a single one."""
 
 
 def is_tensor(value: object) -> bool:
@@ -25,7 +68,7 @@ def namespace(array: object) -> Any:
     return sys.modules["torch"] if is_tensor(array) else np
 
 
-def real_arrays(axes: int | None = None, /, **given: object) -> list[Any]:
+def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
     """The arrays given by name, of one kind, on one device, in float32 or float64.
 
     All become tensors where one is, on its device. Lower precision is raised to float32, since
@@ -45,12 +88,12 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Any]:
     return [_as_type(array, "float64" if wide else "float32") for array in found.values()]
 
 
-def _as_type(array: Any, dtype: str) -> Any:
+def _as_type(array: Any, dtype: str) -> Array:
     chosen = getattr(namespace(array), dtype)
     return array.to(chosen) if is_tensor(array) else array.astype(chosen, copy=False)
 
 
-def _floating(name: str, value: Any, like: Any) -> Any:
+def _floating(name: str, value: Any, like: Any) -> Array:
     if is_tensor(value):
         if value.is_complex():
             raise InvalidInput(name, value, "must hold real numbers")
@@ -70,26 +113,26 @@ def _floating(name: str, value: Any, like: Any) -> Any:
     return array if like is None else on_device_of(like, array)
 
 
-def on_device_of(like: Any, array: Any) -> Any:
+def on_device_of(like: Array, array: AnyArray) -> Array:
     """A NumPy array as an array of another's kind, on its device."""
     # A copy, since torch warns of arrays that may not be written to.
     return namespace(like).asarray(array.copy(), device=like.device)
 
 
-def amplitude(array: Any) -> Any:
+def amplitude(array: Array) -> Array:
     """The largest absolute value of each matrix, 1 where it is zero: dividing by it is safe."""
     xp = namespace(array)
     largest = xp.amax(xp.abs(array), axis=(-2, -1), keepdims=True)
     return xp.where(largest > 0, largest, 1.0)
 
 
-def frobenius(array: Any) -> Any:
+def frobenius(array: Array) -> Measured:
     """The Frobenius norm of each matrix, which overflows only where the norm itself does."""
     xp, scale = namespace(array), amplitude(array)
     return xp.sqrt(xp.sum((array / scale) ** 2, axis=(-2, -1))) * scale[..., 0, 0]
 
 
-def above_rounding(values: Any, shape: tuple[int, ...]) -> Any:
+def above_rounding(values: Array, shape: tuple[int, ...]) -> Array:
     r"""Which singular values of matrices of a shape [..., m, n] are told from zero.
 
     Those above $\max(m, n)\,\varepsilon\,\sigma_1$, as in `numpy.linalg.matrix_rank`.

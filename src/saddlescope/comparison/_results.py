@@ -1,0 +1,321 @@
+"""What a prediction and a comparison hold, and how they are shown.
+
+Both have the same names for the same quantities, so that their data sets can be merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from saddlescope.checks import FloatArray
+from saddlescope.tables import html_table, name_eigenvectors, or_dash, paragraphs, text_table
+from saddlescope.trajectory import Result
+
+# The table of fixed points is printed up to this many.
+_PRINTED_POINTS = 32
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """A fixed point: the eigenvectors it has learned (from 0), its loss and its index (T16)."""
+
+    subset: tuple[int, ...]
+    loss: float
+    index: int
+
+
+@dataclass(frozen=True)
+class PredictedSeed:
+    """The drop times of one seed, from its initial weights alone; None: not by `until`."""
+
+    seed: int
+    drop_times: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """The theory of one setting: prints as tables."""
+
+    plateau_losses: tuple[float, ...] | None
+    least_loss: float
+    fixed_points: tuple[PredictedPoint, ...]
+    seeds: tuple[PredictedSeed, ...]
+    until: float
+    notes: tuple[str, ...]
+    """What the theory does not say here, and why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; null where there is nothing."""
+        return asdict(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a seed and drop, with the levels before and after it."""
+        levels = self.plateau_losses or ()
+        rows = [
+            (seed.seed, place + 1, time, *levels[place : place + 2])
+            for seed in self.seeds
+            for place, time in enumerate(seed.drop_times)
+        ]
+        columns = ["seed", "drop", "predicted_time", "level_before", "level_after"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The levels over `level`, drop times over (seed, drop), and the fixed points.
+
+        `learned` says over (point, direction) which eigenvectors a fixed point has learned.
+        """
+        levels = np.array(self.plateau_losses or (), dtype=float)
+        directions = max((max(p.subset, default=-1) for p in self.fixed_points), default=-1) + 1
+        learned = np.zeros((len(self.fixed_points), directions), dtype=bool)
+        for row, point in zip(learned, self.fixed_points, strict=True):
+            row[list(point.subset)] = True
+        times = _padded([seed.drop_times for seed in self.seeds], max(len(levels) - 1, 0))
+        return xr.Dataset(
+            {
+                "level_loss": ("level", levels),
+                "least_loss": self.least_loss,
+                "predicted_drop_time": (("seed", "drop"), times),
+                "point_loss": ("point", np.array([p.loss for p in self.fixed_points], dtype=float)),
+                "point_index": ("point", np.array([p.index for p in self.fixed_points], dtype=int)),
+                "learned": (("point", "direction"), learned),
+            },
+            coords=_axes([seed.seed for seed in self.seeds], times.shape[1], len(levels)),
+        )
+
+    def __repr__(self) -> str:
+        levels = self.plateau_losses
+        parts = [
+            "no plateaus" if levels is None else _count(len(levels), "plateau"),
+            f"least loss {self.least_loss:.5g}",
+            _count(len(self.fixed_points), "fixed point"),
+            f"drop times of {_count(len(self.seeds), 'seed')}",
+        ]
+        return f"Prediction({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        parts = []
+        if self.plateau_losses is not None:
+            levels = "  ".join(f"{level:.5f}" for level in self.plateau_losses)
+            parts.append(f"plateaus     {levels}")
+        parts.append(f"least loss   {self.least_loss:.5f}")
+        for title, headings, rows in self._tables():
+            parts.append(f"\n{title}")
+            if rows:
+                parts.append(indent(text_table(headings, rows, left=1, rule=False), "  "))
+        return "\n".join([*parts, *(f"\n{note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses or ())
+        lines = [f"plateaus: {levels}"] if levels else []
+        shown = paragraphs([*lines, f"least loss: {self.least_loss:.5f}"])
+        for title, headings, rows in self._tables():
+            shown += paragraphs([title]) + (html_table(headings, rows) if rows else "")
+        return shown + paragraphs(self.notes)
+
+    def _tables(self) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
+        """Fixed points and drop times: a title, headings and rows each."""
+        points = self.fixed_points
+        if points and len(points) <= _PRINTED_POINTS:
+            yield (
+                "fixed points (index: negative directions of the Hessian; those in order have none "
+                "and are left at third order)",
+                ("learned", "loss", "index"),
+                [(name_eigenvectors(p.subset), f"{p.loss:.5f}", str(p.index)) for p in points],
+            )
+        elif points:
+            yield f"{len(points)} fixed points (--json lists them)", (), []
+        drops = max((len(seed.drop_times) for seed in self.seeds), default=0)
+        if drops:
+            yield (
+                f"drop times (—: not by {self.until:g})",
+                ("seed", *(f"drop {number}" for number in range(1, drops + 1))),
+                [
+                    (str(seed.seed), *(or_dash(time, ".1f") for time in seed.drop_times))
+                    for seed in self.seeds
+                ],
+            )
+
+
+@dataclass(frozen=True)
+class DropComparison:
+    """One drop of the loss; None where there is none."""
+
+    number: int
+    """Counted from 1."""
+    time: float | None
+    """When the measured loss crosses midway between the two plateau levels."""
+    predicted_time: float | None
+    loss_before: float | None
+    """The measured loss where it is flattest before the drop, …"""
+    loss_after: float | None
+    """… and after it."""
+
+    @property
+    def error(self) -> float | None:
+        """The relative error of the predicted time."""
+        if self.time is None or self.predicted_time is None:
+            return None
+        return self.predicted_time / self.time - 1
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """One seed's run beside its prediction."""
+
+    seed: int
+    result: Result
+    message: str
+    final_loss: float | None
+    conserved_drift: float | None
+    """The largest change of any conserved quantity (T14) during the run."""
+    drops: tuple[DropComparison, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """A run beside its prediction: prints as a table."""
+
+    plateau_losses: tuple[float, ...] | None
+    """The levels that the theory predicts (T7), None where it makes no statement."""
+    seeds: tuple[SeedComparison, ...]
+    notes: tuple[str, ...]
+    """What the theory could not say, and why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; null where there is nothing."""
+        return asdict(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a seed and drop."""
+        columns = ["loss_before", "loss_after", "time", "predicted_time", "error"]
+        rows = [
+            (seed.seed, drop.number, *(getattr(drop, name) for name in columns))
+            for seed, drop in self._rows()
+        ]
+        return pd.DataFrame(rows, columns=["seed", "drop", *columns])
+
+    def to_dataset(self) -> xr.Dataset:
+        """Measured and predicted over seed, drop (1 is the first) and level (0 is the start).
+
+        NaN where there is none. `plateau_loss` is measured, `level_loss` predicted. xarray has an
+        option called drop: choose one by `.sel({"drop": 1})`.
+        """
+        levels = np.array(self.plateau_losses or (), dtype=float)
+        drops = [seed.drops for seed in self.seeds]
+        count = max(map(len, drops), default=0)
+        before, after, times, predicted, errors = (
+            _padded([[getattr(drop, name) for drop in row] for row in drops], count)
+            for name in ("loss_before", "loss_after", "time", "predicted_time", "error")
+        )
+        plateaus = np.concatenate([before[:, :1], after], axis=1)
+        by_seed = ("seed", "drop")
+        data: dict[str, Any] = {
+            "plateau_loss": (("seed", "level"), plateaus),
+            "drop_time": (by_seed, times),
+            "predicted_drop_time": (by_seed, predicted),
+            "error": (by_seed, errors),
+            "final_loss": ("seed", np.array([s.final_loss for s in self.seeds], dtype=float)),
+            "conserved_drift": (
+                "seed",
+                np.array([s.conserved_drift for s in self.seeds], dtype=float),
+            ),
+            "result": ("seed", [str(s.result) for s in self.seeds]),
+        }
+        if self.plateau_losses is not None:
+            data["level_loss"] = ("level", levels)
+        seeds = [seed.seed for seed in self.seeds]
+        return xr.Dataset(data, _axes(seeds, count, plateaus.shape[1]))
+
+    def to_latex(self) -> str:
+        """A table for a paper (booktabs)."""
+        lines = [
+            r"\begin{tabular}{rrrrrrr}",
+            r"\toprule",
+            r"seed & drop & loss before & loss after & time & predicted & error \\",
+            r"\midrule",
+            *(" & ".join(cells) + r" \\" for cells in self.cells(percent=r"\,\%")),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines).replace("—", "--")
+
+    def cells(self, percent: str = " %") -> Iterator[tuple[str, ...]]:
+        """The table's rows as text: seed, drop, losses, time, predicted time, error."""
+        for seed, drop in self._rows():
+            yield (
+                str(seed.seed),
+                str(drop.number),
+                or_dash(drop.loss_before, ".5f"),
+                or_dash(drop.loss_after, ".5f"),
+                or_dash(drop.time, ".1f"),
+                or_dash(drop.predicted_time, ".1f"),
+                _percentage(drop.error, percent),
+            )
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The table's column headings."""
+        return ("seed", "drop", "loss before", "loss after", "time", "predicted", "error")
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """What is worth saying besides the table, a line each."""
+        lines = []
+        if self.plateau_losses is not None:
+            levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses)
+            lines.append(f"predicted plateaus: {levels}")
+        drifts = [s.conserved_drift for s in self.seeds if s.conserved_drift is not None]
+        if drifts:
+            lines.append(f"conserved quantities drift by at most {max(drifts):.1e}")
+        lines += [f"seed {s.seed}: {s.message}" for s in self.seeds if s.message]
+        return (*lines, *self.notes)
+
+    def __repr__(self) -> str:
+        rows = list(self._rows())
+        errors = [abs(drop.error) for _, drop in rows if drop.error is not None]
+        worst = f", times predicted within {100 * max(errors):.2g} %" if errors else ""
+        seen = sum(drop.time is not None for _, drop in rows)
+        return f"Comparison({_count(len(self.seeds), 'seed')}, {_count(seen, 'drop')}{worst})"
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(self.headings, self.cells()), *self.summary])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.headings, self.cells()) + paragraphs(self.summary)
+
+    def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
+        return ((seed, drop) for seed in self.seeds for drop in seed.drops)
+
+
+def _padded(rows: Sequence[Sequence[float | None]], width: int) -> FloatArray:
+    """Rows of one width, NaN where there is nothing."""
+    table = np.full((len(rows), width), np.nan)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = np.array(row, dtype=float)
+    return table
+
+
+def _axes(seeds: Sequence[int], drops: int, levels: int) -> dict[str, Any]:
+    return {
+        "seed": np.array(seeds, dtype=int),
+        "drop": np.arange(1, drops + 1),
+        "level": np.arange(levels),
+    }
+
+
+def _percentage(value: float | None, unit: str) -> str:
+    if value is None:
+        return "—"
+    rounded = round(100 * value, 3)
+    return (f"{rounded:+.3f}" if rounded else "0.000") + unit
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,118 @@
+"""All claims about a figure, in order: as a table, a data frame or a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from saddlescope.figures.kit.claim import Claim, Relation, Verdict
+from saddlescope.tables import html_table, text_table
+
+_HEADINGS = ("verdict", "expected", "claim", "numbers")
+
+
+@dataclass(frozen=True, repr=False)
+class Claims(Sequence[Claim]):
+    """An immutable sequence of claims: prints as a table.
+
+    >>> from saddlescope.figures.kit.claim import at_most, equal
+    >>> Claims((at_most("drift", 1e-10, 1e-8), equal("drops", 4, 3)))
+    Claims(2: 1 as expected, 1 not)
+    """
+
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether every claim has its expected verdict."""
+        return not self.unexpected
+
+    @property
+    def unexpected(self) -> Claims:
+        """Those whose verdict is another than expected."""
+        return Claims(tuple(claim for claim in self.claims if not claim.as_expected))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a claim; `measured` and `predicted` hold all of its numbers."""
+        rows = [
+            {**claim.to_dict(), "as_expected": claim.as_expected, "summary": claim.summary}
+            for claim in self.claims
+        ]
+        columns = [*Claim.__dataclass_fields__, "as_expected", "summary"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Over `claim`, which is labelled by the claims' names.
+
+        Of each claim's numbers there is their `count`, and the `measured` one that is farthest from
+        what was `predicted`, beside that: NaN where nothing was measured, or as many not predicted.
+        """
+        worst = [_worst(claim) for claim in self.claims]
+        columns: dict[str, Any] = {
+            "relation": [claim.relation.value for claim in self.claims],
+            "verdict": [claim.verdict.value for claim in self.claims],
+            "expected": [claim.expected.value for claim in self.claims],
+            "as_expected": np.array([claim.as_expected for claim in self.claims], dtype=bool),
+            "count": np.array([np.size(claim.measured) for claim in self.claims], dtype=int),
+            "measured": np.array([measured for measured, _ in worst], dtype=float),
+            "predicted": np.array([predicted for _, predicted in worst], dtype=float),
+            "tolerance": np.array([claim.tolerance for claim in self.claims], dtype=float),
+        }
+        return xr.Dataset(
+            {name: ("claim", values) for name, values in columns.items()},
+            {"claim": [claim.name for claim in self.claims]},
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Claim: ...
+    @overload
+    def __getitem__(self, index: slice) -> Claims: ...
+    def __getitem__(self, index: int | slice) -> Claim | Claims:
+        chosen = self.claims[index]
+        return Claims(chosen) if isinstance(chosen, tuple) else chosen
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self.claims)
+
+    def __len__(self) -> int:
+        return len(self.claims)
+
+    def __repr__(self) -> str:
+        wrong = len(self.unexpected)
+        others = f", {wrong} not" if wrong else ""
+        return f"Claims({len(self)}: {len(self) - wrong} as expected{others})"
+
+    def __str__(self) -> str:
+        return text_table(_HEADINGS, self._cells(), left=4)
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADINGS, self._cells())
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (claim.verdict.value, claim.expected.value, claim.name, claim.summary)
+            for claim in self.claims
+        ]
+
+
+def _worst(claim: Claim) -> tuple[float, float]:
+    """The number farthest from what was predicted, beside that."""
+    measured = np.ravel(np.asarray(claim.measured, dtype=np.float64))
+    predicted = np.ravel(np.asarray(claim.predicted, dtype=np.float64))
+    if claim.verdict is Verdict.NOT_JUDGED or predicted.size not in (1, measured.size):
+        return np.nan, np.nan
+    wanted = np.broadcast_to(predicted, measured.shape)
+    above = measured - wanted
+    distance = {Relation.AT_MOST: above, Relation.AT_LEAST: -above}.get(
+        claim.relation, np.abs(above)
+    )
+    if claim.relation is Relation.RELATIVE:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.nan_to_num(distance / np.abs(wanted))
+    place = int(np.argmax(distance))
+    return float(measured[place]), float(wanted[place])

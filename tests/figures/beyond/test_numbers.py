@@ -1,0 +1,80 @@
+"""Small formulas of the figures beyond the papers."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saddlescope.figures.beyond import depth, merged_any_covariance, modes_exactness
+from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
+from saddlescope.theory import plateau_losses
+
+
+def test_the_last_level_at_a_length_between_two_whole_ones():
+    figure = ContextLengthsFigure()
+    ends = [float(plateau_losses(figure._law(length))[-1]) for length in (20, 21)]
+    assert figure._last_level(20.0) == pytest.approx(ends[0], rel=1e-12)
+    between = figure._last_level(20.5)
+    assert ends[1] < between < ends[0]
+    # Nearly linear between neighbours.
+    assert between == pytest.approx(np.mean(ends), rel=1e-3)
+
+
+def test_a_gain_is_in_standard_errors():
+    """Exact on every other of 100 prompts, where another is off by one on all: ½ over ½/√100."""
+    target = np.arange(100.0)
+    other = (target + 1.0)[None]
+    predicted = target + np.tile([0.0, 1.0], 50)[None]
+    np.testing.assert_allclose(depth._gain(predicted, other, target), [10.0])
+    np.testing.assert_allclose(depth._gain(other, predicted, target), [-10.0])
+
+
+def test_the_order_in_which_algorithms_are_nearest():
+    figure = depth.Depth(spectrum=(0.5, 0.3, 0.2), layers=(1, 2))
+    names = figure._names()
+    assert names == [
+        "principal_components_0",
+        "principal_components_1",
+        "principal_components_2",
+        "preconditioned_step",
+        "least_squares",
+    ]
+    distance = np.ones((2, 1, 12, 5))
+    for record in range(12):
+        distance[1, 0, record, [0, 1, 3, 4][record // 3]] = 0.0
+        # One layer: no component, one step, then back to one component.
+        distance[0, 0, record, [0, 3, 1][record // 4]] = 0.0
+    data = xr.Dataset(
+        {"distance": (("depth", "seed", "time", "algorithm"), distance)}, coords={"depth": [1, 2]}
+    )
+    found, wanted = figure._orders(data)
+    assert wanted == [1, 2, 3, 1, 2, 3, 4]
+    assert found == [1, 3, 2, 1, 2, 3, 4]
+
+
+def test_covariances_by_name_have_trace_one():
+    for name in ("power:5", "random:4"):
+        found = merged_any_covariance._spectrum(name)
+        assert found.trace == pytest.approx(1.0)
+    matrix = merged_any_covariance._spectrum("random:4").matrix
+    assert np.abs(matrix - np.diag(np.diagonal(matrix))).max() > 0.01, "not diagonal"
+
+
+def test_slopes_and_lateness():
+    scale = np.array([0.001, 0.01, 0.1])
+    values = np.stack([3 - 2 * np.log(scale), np.log(scale)], axis=1)
+    np.testing.assert_allclose(merged_any_covariance._power(scale, values), [-2.0, 1.0])
+    data = xr.Dataset({"drop_time": 12.0, "aligned_plateau": 10.0, "growth_rate": 0.5})
+    assert merged_any_covariance._lateness(data) == 1.0
+
+
+def test_the_largest_distance_from_theory():
+    data = xr.Dataset(
+        {"loss": ("point", [1.0, 0.5, 0.2]), "predicted_loss": ("point", [1.0, 0.53, 0.19])}
+    )
+    assert merged_any_covariance._error(data) == pytest.approx(0.03)
+
+
+def test_errors_are_rounded_to_the_digits_that_are_stated():
+    digits = [places for _, places in modes_exactness._STATED.values()]
+    found = modes_exactness._rounded(np.full(len(digits), 0.123456789))
+    assert found == [round(0.123456789, places) for places in digits]
