@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import reprlib
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from saddlescope.trajectory import Trajectory
 
 __all__ = [
     "CannotRead",
@@ -37,7 +42,7 @@ class InvalidInput(SaddlescopeError, ValueError):
         self.value = value
         self.allowed = allowed
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str]]:
         return type(self), (self.field, self.value, self.allowed)
 
 
@@ -52,6 +57,6 @@ class CannotRead(SaddlescopeError):
 class Interrupted(SaddlescopeError):
     """A run stopped on request at a segment border; `trajectory` holds all that was computed."""
 
-    def __init__(self, trajectory: Any) -> None:
+    def __init__(self, trajectory: Trajectory | xr.Dataset) -> None:
         super().__init__("interrupted; what was computed is in .trajectory and can be continued")
         self.trajectory = trajectory

@@ -182,7 +182,7 @@ class GivenStart(AbstractStart):
 
     def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         checked = model.check_weights(self.arrays, task.dimension)
-        labels = self.labels(model, task)
+        labels = self._labels(checked, model, task)
         if labels is None:
             return checked
         if seed not in labels:
@@ -191,8 +191,12 @@ class GivenStart(AbstractStart):
         return {name: array[place] for name, array in checked.items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
+        return self._labels(model.check_weights(self.arrays, task.dimension), model, task)
+
+    def _labels(
+        self, checked: Weights, model: AbstractAttention, task: AbstractData
+    ) -> tuple[int, ...] | None:
         name, shape = next(iter(model.shapes(task.dimension).items()))
-        checked = model.check_weights(self.arrays, task.dimension)
         if checked[name].ndim == len(shape):
             return None
         count = len(checked[name])

@@ -9,13 +9,13 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-
-import numpy as np
+from types import ModuleType
 
 from saddlescope.checks import AnyArray
+from saddlescope.cli.values import is_array_file, parse_value
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.setting.fields import REQUIRED, Field, as_text, fields_of
+from saddlescope.setting.fields import REQUIRED, Field, as_number, as_text, fields_of
 from saddlescope.setting.kinds import find_kind, is_kind, kind_name, kinds_of
 from saddlescope.setting.plain import Plain, build
 from saddlescope.setting.toml import load_toml
@@ -32,7 +32,6 @@ _KINDS = {
 }
 _VALUES: dict[str, Plain] = {"spectrum": ".4,.3,.2,.1", "context_length": 31, "heads": 5}
 
-_ARRAY_FILES = (".npy", ".npz", ".csv", ".txt")
 # What a docstring marks and a terminal does not show.
 _MARKS = re.compile(r"[`$]")
 _HELP_WIDTH = 96
@@ -78,28 +77,29 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
     kinds = _choose_kinds(chosen, values, given)
     for part, cls in kinds.items():
         known = fields_of(cls)
-        own = {name: _value(known[name], given.pop(name)) for name in list(given) if name in known}
-        before = values.get(part)
-        kept = (
-            before if isinstance(before, Mapping) and before.get("kind") == kind_name(cls) else {}
-        )
-        fields = {**{n: v for n, v in kept.items() if n != "kind"}, **own}
+        own = {
+            name: parse_value(known[name], given.pop(name)) for name in list(given) if name in known
+        }
+        fields = {**_fields_before(values.get(part), cls, own), **own}
         values[part] = build(part, cls, _completed(known, fields, until), arrays)
     if given:
         name, text = next(iter(given.items()))
         raise InvalidInput(name.replace("_", "-"), text, _allowed(name, kinds))
     if seeds is not None or "seeds" not in values:
-        values["seeds"] = Field("seeds", "tuple[int, ...]", 1, "").parse(seeds or "1")
-        if seeds is None or "," not in seeds:
+        text = "1" if seeds is None else seeds
+        values["seeds"] = Field("seeds", "tuple[int, ...]", 1, "").parse(text)
+        if "," not in text:
             (values["seeds"],) = values["seeds"]  # type: ignore[misc]
     return Setting.from_dict(values, arrays)
 
 
-def _fields_before(before: Plain, cls: type) -> dict[str, Plain]:
+def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[str, Plain]:
     """What a file says of a part, where the part is still of that kind."""
-    if not isinstance(before, Mapping) or before.get("kind") != kind_name(cls):
+    if not isinstance(before, Mapping) or before["kind"] != kind_name(cls):
         return {}
-    return {name: value for name, value in before.items() if name != "kind"}
+    # A covariance that is given takes the place of the file's spectrum.
+    gone = {"kind", "spectrum"} if "covariance" in own else {"kind"}
+    return {name: value for name, value in before.items() if name not in gone}
 
 
 def setting_help(words: Iterable[str]) -> str:
@@ -141,9 +141,11 @@ def _choose_kinds(
     kinds: dict[str, type] = {}
     for part in PARTS:
         name, before = chosen[part], values.get(part)
+        if part in values and not (isinstance(before, Mapping) and "kind" in before):
+            raise InvalidInput(part, before, "must be a table of fields, with its kind")
         if name is not None:
             kinds[part] = _find(part, name)
-        elif isinstance(before, Mapping) and "kind" in before:
+        elif isinstance(before, Mapping):
             kinds[part] = find_kind(part, before["kind"], f"{part}.kind")
         else:
             kinds[part] = kinds_of(part)[_KINDS[part]]
@@ -162,34 +164,53 @@ def _fitting(part: str, default: type, given: Mapping[str, str], unclaimed: list
         return default
     wanted += [name for name in given if name in fields_of(default)]
     for cls in kinds_of(part).values():
-        if all(name in fields_of(cls) for name in wanted):
+        known_here = fields_of(cls)
+        if all(n in known_here and _is_meant_for(known_here[n], given[n]) for n in wanted):
             return cls
     return default
+
+
+def _is_meant_for(field: Field, text: str) -> bool:
+    """Whether a text can be meant for a field: no number and no file is for one that is a word."""
+    return field.annotation != "str" or not (is_array_file(text) or as_number(text) is not None)
 
 
 def _find(part: str, name: str) -> type:
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
         return _load_class(part, Path(path), attribute)
+    if name.endswith(".py"):
+        raise InvalidInput(part, name, "must name a class in the file, as FILE.py:Class")
     return find_kind(part, name.replace("-", "_"), part)
 
 
 def _load_class(part: str, path: Path, name: str) -> type:
     """A class of the user's own, from a file that the user names."""
+    cls = getattr(_load_module(part, path), name, None)
+    if not (isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part)):
+        raise InvalidInput(part, f"{path}:{name}", f"must be a dataclass that can be a {part}")
+    return cls
+
+
+def _load_module(part: str, path: Path) -> ModuleType:
+    """The user's file as a module of its name, once where it holds more than one part."""
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None:
+        if Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():
+            return loaded
+        raise InvalidInput(part, str(path), "another module has that name; rename the file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise InvalidInput(part, f"{path}:{name}", "there is no such file")
+        raise InvalidInput(part, str(path), "there is no such file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         # Whatever the user's file does when it is run.
+        del sys.modules[path.stem]
         raise InvalidInput(part, str(path), f"{type(problem).__name__}: {problem}") from None
-    cls = getattr(module, name, None)
-    if not (isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part)):
-        raise InvalidInput(part, f"{path}:{name}", f"must be a dataclass that can be a {part}")
-    return cls
+    return module
 
 
 def _completed(
@@ -218,40 +239,3 @@ def _allowed(name: str, kinds: Mapping[str, type]) -> str:
             return f"is for {part} {' or '.join(owners)}; {kind_name(cls)} has {flags}"
     every = [field.flag[2:] for cls in kinds.values() for field in fields_of(cls).values()]
     return f"no such option; there are {', '.join([*PARTS[:-1], 'seeds', 'setting', *every])}"
-
-
-def _value(field: Field, text: str) -> object:
-    """What a text gives a field: a file of arrays, names with numbers, or what its type says."""
-    if "Mapping" in field.annotation:
-        if text.endswith(".npz"):
-            return _read_arrays(field, Path(text))
-        pairs = [pair.partition("=") for pair in text.split(",")]
-        inner = Field(field.name, "float", 0.0, "")
-        return {name: inner.parse(value) for name, _, value in pairs}
-    if Path(text).suffix in _ARRAY_FILES and "str" not in re.findall(r"\w+", field.annotation):
-        return _read_array(field, Path(text))
-    return field.parse(text)
-
-
-def _read_array(field: Field, path: Path) -> AnyArray:
-    try:
-        if path.suffix == ".npy":
-            array: AnyArray = np.load(path, allow_pickle=False)
-            return array
-        if path.suffix == ".npz":
-            (array,) = _read_arrays(field, path).values()
-            return array
-        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=1)
-    except OSError as problem:
-        raise InvalidInput(field.flag[2:], str(path), f"cannot be read: {problem}") from None
-    except ValueError:
-        raise InvalidInput(field.flag[2:], str(path), "must hold one array of numbers") from None
-
-
-def _read_arrays(field: Field, path: Path) -> dict[str, AnyArray]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except Exception as problem:
-        # A damaged archive raises whatever its damage makes zip and NumPy run into.
-        raise InvalidInput(field.flag[2:], str(path), f"cannot be read: {problem}") from None

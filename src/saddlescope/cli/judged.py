@@ -6,9 +6,9 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,10 +17,14 @@ from saddlescope.cli.progress import progress_bar
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.setting.nested import flat_fields, replace_texts
 
+if TYPE_CHECKING:
+    from saddlescope.figures import AbstractFigure
+    from saddlescope.figures.kit.reproduction import Result
+
 
 def make_and_show(
-    figures: Sequence[Any],
-    known: Sequence[Any],
+    figures: Sequence[AbstractFigure],
+    known: Sequence[type[AbstractFigure]],
     folder: Path,
     *,
     films: bool,
@@ -59,7 +63,7 @@ def _command() -> str:
     return shlex.join(["saddlescope", *sys.argv[1:]])
 
 
-def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
+def with_fields(figures: Sequence[AbstractFigure], texts: dict[str, str]) -> list[AbstractFigure]:
     """The figures with other values of some fields; each field must belong to one at least."""
     for field, text in texts.items():
         if not any(field in flat_fields(figure) for figure in figures):
@@ -72,7 +76,9 @@ def with_fields(figures: Sequence[Any], texts: dict[str, str]) -> list[Any]:
     ]
 
 
-def _with_progress(work: Any) -> Any:
+def _with_progress(
+    work: Callable[[Callable[[str, float], object] | None], tuple[Result, ...]],
+) -> tuple[Result, ...]:
     from saddlescope.running.progress import Progress
 
     began = time.monotonic()
@@ -82,7 +88,7 @@ def _with_progress(work: Any) -> Any:
         return work(lambda name, share: show(Progress(share, time.monotonic() - began), title=name))
 
 
-def _verdicts(results: Any) -> str:
+def _verdicts(results: Sequence[Result]) -> str:
     """A line for each claim, and one for all of them."""
     lines = []
     for result in results:
@@ -104,7 +110,7 @@ def _verdicts(results: Any) -> str:
     return "\n".join(lines)
 
 
-def _is_elsewhere(result: Any) -> bool:
+def _is_elsewhere(result: Result) -> bool:
     return result.figure not in result.figure.presets().values()
 
 
@@ -112,7 +118,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _results_json(results: Any) -> str:
+def _results_json(results: Sequence[Result]) -> str:
     value = {
         "figures": [result.to_dict() for result in results],
         "as_expected": all(result.as_expected for result in results),

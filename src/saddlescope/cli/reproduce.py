@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from saddlescope.cli import options
 from saddlescope.cli.flags import split_words
 from saddlescope.cli.judged import make_and_show, with_fields
 from saddlescope.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from saddlescope.figures import AbstractFigure
 
 EXAMPLE = """Make the papers' figures and judge each claim about them.
 
@@ -55,7 +59,9 @@ def reproduce(
     make_and_show(figures, FIGURES, folder, films=film, as_json=as_json)
 
 
-def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
+def _chosen(
+    words: list[str], quick: bool, known: Sequence[type[AbstractFigure]]
+) -> list[AbstractFigure]:
     """The figures that the words name, in the setting that the flags among them give."""
     names, texts = split_words(words)
     by_id = {kind.id: kind for kind in known}
@@ -66,7 +72,7 @@ def _chosen(words: list[str], quick: bool, known: Any) -> list[Any]:
     return with_fields([kind.quick() if quick else kind() for kind in kinds], texts)
 
 
-def _as_table(figures: Any) -> str:
+def _as_table(figures: Sequence[AbstractFigure]) -> str:
     from saddlescope.setting.fields import as_text
     from saddlescope.setting.nested import flat_plain
 
@@ -82,7 +88,7 @@ def _as_table(figures: Any) -> str:
     return "\n".join(lines)
 
 
-def _as_json(figures: Any) -> str:
+def _as_json(figures: Sequence[AbstractFigure]) -> str:
     from saddlescope.setting.nested import flat_plain
 
     listed = [

@@ -51,7 +51,7 @@ class Prediction:
     notes: tuple[str, ...]
     """What the theory does not say here, and why."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
         return asdict(self)
 
@@ -188,7 +188,7 @@ class Comparison:
     notes: tuple[str, ...]
     """What the theory could not say, and why."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
         return asdict(self)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,12 +13,13 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Float
 
-from saddlescope.attention import AbstractAttention, Weights
+from saddlescope.arrays import Array, Weights
+from saddlescope.attention import AbstractAttention
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
 from saddlescope.tables import html_table, paragraphs, text_table
-from saddlescope.task import Prompts
+from saddlescope.task import AbstractTask, Prompts
 from saddlescope.theory import Algorithm, Predictor, algorithms
 from saddlescope.trajectory import Trajectory
 
@@ -152,7 +152,7 @@ def trace_algorithms(
 
 
 @in_float64
-def _follow(trajectory: Trajectory, probes: Prompts, table: FloatArray) -> Any:
+def _follow(trajectory: Trajectory, probes: Prompts, table: FloatArray) -> tuple[Array, Array]:
     """The distances `[S, T, A]` and the errors `[S, T]` of all recorded weights."""
     model, dataset = trajectory.setting.model, trajectory.dataset
     if not set(model.axes) <= set(dataset):
@@ -168,9 +168,9 @@ def _follow(trajectory: Trajectory, probes: Prompts, table: FloatArray) -> Any:
 
 @eqx.filter_jit
 def _distances(
-    model: AbstractAttention, weights: Weights, batch: Prompts, table: Any, gain: Any
-) -> Any:
-    def one(at: Weights) -> Any:
+    model: AbstractAttention, weights: Weights, batch: Prompts, table: Array, gain: Array
+) -> tuple[Array, Array]:
+    def one(at: Weights) -> tuple[Array, Array]:
         predicted = model.predict(at, batch, gain)
         error = ((predicted - batch.target) ** 2).mean()
         return ((table - predicted[None]) ** 2).mean(-1), error
@@ -198,14 +198,13 @@ def _predictions(name: str, predictor: Predictor, probes: Prompts) -> FloatArray
     return real_array(f"{name}(prompts)", in_float64(predictor)(probes), (probes.count,))
 
 
-def _probes(task: Any, prompts: Prompts | int | None) -> Prompts:
+def _probes(task: object, prompts: Prompts | int | None) -> Prompts:
     if isinstance(prompts, Prompts):
         return prompts
     count = _PROBES if prompts is None else whole_number("prompts", prompts)
-    if not hasattr(task, "sample"):
+    if not isinstance(task, AbstractTask):
         raise InvalidInput("task", task, "cannot be sampled: give the probe prompts")
-    drawn: Prompts = task.sample(count, seed=_PROBE_SEED)
-    return drawn
+    return task.sample(count, seed=_PROBE_SEED)
 
 
 def _power(probes: Prompts) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import matplotlib
 import numpy as np
@@ -53,7 +53,9 @@ def notebook_display(trajectory: Trajectory) -> str:
     return f"<div><p>{trajectory!r}</p>{figure}{result._repr_html_()}</div>"
 
 
-def _panels(trajectory: Trajectory) -> list[Any]:
+def _panels(
+    trajectory: Trajectory,
+) -> list[Callable[[Axes, Trajectory, Comparison, int], None]]:
     if "effective_map" not in trajectory.dataset:
         return [draw_loss]
     return [draw_loss, _draw_learned, _draw_values]

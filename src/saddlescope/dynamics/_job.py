@@ -186,8 +186,8 @@ class Job:
         records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
         outcomes = tuple(self._outcome(state, records, seed) for seed in range(seeds))
         going_on = np.array([outcome.result is Result.INTERRUPTED for outcome in outcomes])
-        # The record at which a seed failed holds nothing; before it all is sound.
-        sound = records.index - records.failed
+        # The record at which a seed failed, if there is one, holds nothing; before it all is sound.
+        sound = np.isfinite(records.loss).sum(axis=1)
         points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
         # A seed that rests repeats its last record; one that diverged has none after it.
         place = np.minimum(np.arange(points), sound[:, None] - 1)

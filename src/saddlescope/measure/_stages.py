@@ -19,7 +19,6 @@ fall (or `smoothing`) and from `SIGNIFICANCE` times the uncertainty of its heigh
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ class Stages:
                 rows.append(("drop", *fall))
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain lists, dictionaries and numbers, fit for JSON."""
         return {
             "plateaus": [asdict(plateau) for plateau in self.plateaus],

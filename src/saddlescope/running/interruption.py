@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
 
 
 class StopRequest:
@@ -17,7 +17,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._requested = False
-        self._previous: Any = None
+        self._previous: Callable[[int, FrameType | None], object] | int | None = None
 
     def __enter__(self) -> StopRequest:
         in_main = threading.current_thread() is threading.main_thread()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,4 +19,4 @@ class Progress:
         return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
 
 
-Report = Callable[[Progress], Any]
+Report = Callable[[Progress], object]

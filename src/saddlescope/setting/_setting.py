@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from saddlescope.checks import AnyArray, FloatArray, seed_labels
 from saddlescope.errors import InvalidInput
@@ -91,11 +91,11 @@ class Setting:
             raise InvalidInput("setting", values, "must be a mapping of fields to values")
         given = check_format(values)
         check_fields("setting", given, fields_of(cls), ["model", "task", "method"])
-        built: dict[str, Any] = {
+        built = {
             name: from_plain(name, value, arrays or {}, name if name in PARTS else "value")
             for name, value in given.items()
         }
-        return cls(**built)
+        return cls(**built)  # type: ignore[arg-type]
 
     @cached_property
     def digest(self) -> str:

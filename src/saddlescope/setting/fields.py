@@ -57,7 +57,7 @@ class Field:
             if text.lower() not in ("true", "false"):
                 raise InvalidInput(self.flag[2:], text, "must be true or false")
             return text.lower() == "true"
-        number = _number(text)
+        number = as_number(text)
         if number is None and "str" not in words and words & {"int", "float"}:
             whole = "float" not in words
             raise InvalidInput(self.flag[2:], text, f"must be a {'whole ' if whole else ''}number")
@@ -109,7 +109,8 @@ def _annotation(cls: type, name: str, annotation: object) -> str:
     return "bool" if written == "object" and settled in (bool, "bool") else written
 
 
-def _number(text: str) -> int | float | None:
+def as_number(text: str) -> int | float | None:
+    """The number that a text is, None where it is none."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -120,7 +121,7 @@ def _number(text: str) -> int | float | None:
 
 def _loose(text: str) -> object:
     """A number, numbers, or the text itself."""
-    numbers = [_number(word) for word in text.removesuffix(",").split(",")]
+    numbers = [as_number(word) for word in text.removesuffix(",").split(",")]
     if None in numbers:
         return text
     return numbers[0] if len(numbers) == 1 and not text.endswith(",") else tuple(numbers)

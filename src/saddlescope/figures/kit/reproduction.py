@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import xarray as xr
@@ -26,7 +25,7 @@ from saddlescope.figures.kit.version import code_version
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.nested import flat_plain
-from saddlescope.setting.plain import describe, digest, read
+from saddlescope.setting.plain import Plain, describe, digest, read
 
 _PICTURES = ("pdf", "png", "svg")
 _DATA = "data.nc"
@@ -54,7 +53,7 @@ class Result:
         """Whether the figure was made and every claim has its expected verdict."""
         return not self.problem and self.claims.as_expected
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
             "id": self.figure.id,
@@ -72,7 +71,7 @@ def reproduce(
     figures: Sequence[AbstractFigure],
     out: Path,
     *,
-    report: Callable[[str, float], Any] | None = None,
+    report: Callable[[str, float], object] | None = None,
     films: bool = True,
 ) -> tuple[Result, ...]:
     """Make figures in a folder; what is there already and still current is taken as it is.
@@ -129,7 +128,7 @@ def command_of(figure: AbstractFigure) -> str:
 
 
 def _teller(
-    report: Callable[[str, float], Any] | None, name: str, begin: float, share: float
+    report: Callable[[str, float], object] | None, name: str, begin: float, share: float
 ) -> Callable[[float], None]:
     def tell(done: float) -> None:
         if report is not None:
@@ -156,7 +155,7 @@ def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], film
             _keep_data(data, folder, figure.film)
         else:
             data = xr.load_dataset(folder / _DATA, engine="scipy")
-            seconds, watch = float(record["seconds"]), Watch(tell)
+            seconds, watch = float(str(record["seconds"])), Watch(tell)
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
             tidy(drawing)
@@ -195,7 +194,7 @@ def _key(figure: AbstractFigure) -> str:
     return digest([describe(figure), code_version(type(figure)), figure.inputs()])
 
 
-def _current_record(folder: Path, key: str) -> dict[str, Any] | None:
+def _current_record(folder: Path, key: str) -> dict[str, Plain] | None:
     """The record of a figure that is there, is the one that `key` names, and is undamaged."""
     record = _read_record(folder)
     if record is None or record["key"] != key:
@@ -229,7 +228,7 @@ def _keep_record(figure: AbstractFigure, key: str, folder: Path, seconds: float)
     os.replace(unfinished, folder / _RECORD)
 
 
-def _read_record(folder: Path) -> dict[str, Any] | None:
+def _read_record(folder: Path) -> dict[str, Plain] | None:
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
         return record if {"key", "setting", "seconds", "checksum"} <= set(record) else None

@@ -1,0 +1,106 @@
+"""Segments of steps: budgets, overflow, and the rate that is told as a cure."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import saddlescope as ss
+from saddlescope.dynamics._job import Job
+from saddlescope.dynamics.methods import _stepping
+from saddlescope.dynamics.methods._problem import Problem
+from saddlescope.dynamics.methods._stepping import StepState
+
+TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
+MODEL = ss.SeparateAttention(heads=3)
+
+
+def make_job(method: Any, points: int = 200) -> Job:
+    parts = {"init": ss.RandomStart(0.1), "record": ss.Record(points=points), "seeds": 3}
+    return Job(ss.Setting(MODEL, TASK, method, **parts))  # type: ignore[arg-type]
+
+
+def minimum(problem: Problem) -> jax.Array:
+    best = problem.risk.best_map(2)
+    assert best is not None
+    return jnp.asarray(problem.layout.pack(MODEL.realise(best)))
+
+
+@pytest.mark.parametrize("place", ["minimum", "far out"])
+def test_the_steepest_curvature_is_the_hessians(place: str) -> None:
+    with jax.enable_x64(True):
+        problem = make_job(ss.GradientDescent(0.2, 5000)).problem
+        far_out = jnp.linspace(0.5, 1.5, problem.layout.size)
+        vector = minimum(problem) if place == "minimum" else far_out
+        hessian = np.asarray(jax.hessian(problem.loss)(vector))
+        steepest = float(_stepping._steepest_curvature(problem, vector))
+    # Two hundred iterations of the power method leave the error that the second eigenvalue's
+    # share, its power of 400, has: none here.
+    assert steepest == pytest.approx(np.abs(np.linalg.eigvalsh(hessian)).max(), rel=1e-9)
+
+
+def test_the_stable_rate_is_half_of_the_largest_that_is_stable() -> None:
+    """Gradient descent on a quadratic of curvature λ is stable up to the rate 2/λ."""
+    with jax.enable_x64(True):
+        job = make_job(ss.GradientDescent(0.2, 5000))
+        state = job.begin()
+        assert isinstance(state, StepState)
+        rate = _stepping.stable_rate(job.problem, state, seed=1)
+        least = minimum(job.problem)
+        hessian = np.asarray(jax.hessian(job.problem.loss)(least))
+        values, vectors = np.linalg.eigh(hessian)
+        assert rate == pytest.approx(1 / values[-1], rel=1e-9)
+
+        def distance_after(rate: float) -> float:
+            """From 10⁻⁶ off the minimum along its steepest direction, thirty steps on."""
+            vector = least + 1e-6 * vectors[:, -1]
+            for _ in range(30):
+                vector = vector + job.problem.velocity(vector, 2 * rate)
+            return float(jnp.linalg.norm(vector - least))
+
+        # Each step multiplies the distance by |1 − ηλ|: 0.9 below twice the rate, 1.1 above it.
+        assert distance_after(1.9 * rate) == pytest.approx(1e-6 * 0.9**30, rel=0.01)
+        assert distance_after(2.1 * rate) == pytest.approx(1e-6 * 1.1**30, rel=0.01)
+
+
+def test_where_no_curvature_says_more_the_cure_is_half_the_rate() -> None:
+    """One head on data: the least loss is not known, and near zero the loss is flat."""
+    data = TASK.sample(200)
+    model, method = ss.SeparateAttention(heads=1), ss.GradientDescent(5.0, 500)
+    run = ss.train(model, data, method=method, init_scale=0.1, record=20)
+    (outcome,) = run.outcomes
+    assert outcome.result is ss.Result.DIVERGED
+    assert outcome.message.endswith("try learning_rate 2.5")
+
+
+def test_segments_of_any_length_make_one_path() -> None:
+    with jax.enable_x64(True):
+        job = make_job(ss.GradientDescent(0.2, 5000))
+        whole, taken = job.setting.method.advance(job.problem, job.begin(), 1000)
+        assert taken == 1000
+        state: Any = job.begin()
+        for budget in (1, 7, 492, 500):
+            state, taken = job.setting.method.advance(job.problem, state, budget)
+            assert taken == budget
+        for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(whole), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert np.asarray(state.step).tolist() == [1000] * 3
+    assert np.asarray(state.finite_step).tolist() == [1000] * 3
+    # A record is due at every point of the grid that was passed, and at the start.
+    assert np.asarray(state.records.index).tolist() == [int((job.grid <= 1000).sum())] * 3
+
+
+def test_a_failed_seed_remembers_when_it_was_last_sound() -> None:
+    with jax.enable_x64(True):
+        job = make_job(ss.GradientDescent(2.0, 500))
+        state, _ = job.setting.method.advance(job.problem, job.begin(), 500)
+        assert isinstance(state, StepState)
+        step = job.setting.method.make_step()  # type: ignore[attr-defined]
+        assert np.asarray(state.records.failed).all()
+        for seed in range(3):
+            overflow = _stepping.step_of_overflow(job.problem, step, state, seed)
+            last = int(state.finite_step[seed])
+            assert last < overflow <= last + int(np.diff(job.grid).max())
+            assert np.isfinite(np.asarray(state.finite[0][seed])).all()
