@@ -87,11 +87,12 @@ def test_nonsense_gets_one_line(
 @pytest.mark.parametrize("name", TINY)
 def test_help_names_every_field(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     from saddlescope.figures import EXPERIMENTS
+    from saddlescope.setting.nested import flat_fields
 
     code, out, _ = answer(capsys, name, "--help")
     assert code == 0
     # The help is wrapped, at hyphens too.
     words = "".join(out.split())
     figure = next(kind for kind in EXPERIMENTS if kind.id == name)()
-    for field in figure.setting():
+    for field in flat_fields(figure):
         assert field.replace("_", "-") in words

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from saddlescope.checks import AnyArray, FloatArray, seed_labels
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import fields_of
-from saddlescope.setting.kinds import check_part, kinds_of, part
+from saddlescope.setting.kinds import check_part, kind, kinds_of, part
 from saddlescope.setting.nested import replace_fields
 from saddlescope.setting.plain import (
     FORMAT,
@@ -31,6 +31,7 @@ PARTS = ("model", "task", "method", "init", "record")
 
 
 @part("setting")
+@kind("setting", "setting")
 @dataclass(frozen=True, eq=False, init=False)
 class Setting:
     """All that a run depends on.
@@ -72,6 +73,12 @@ class Setting:
         object.__setattr__(self, "seeds", seed_labels(seeds))
         # A start that does not fit the model and the task is found here, before anything runs.
         self.init.check(self.model, self.task, self.seeds)
+
+    def written(self) -> dict[str, object]:
+        """The fields, seeds from 0 on by their number."""
+        count = len(self.seeds)
+        seeds = count if self.seeds == tuple(range(count)) else self.seeds
+        return {**{name: getattr(self, name) for name in PARTS}, "seeds": seeds}
 
     def to_dict(self, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
         """The setting as plain values; large arrays go into `arrays` under their digest."""

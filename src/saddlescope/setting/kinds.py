@@ -86,6 +86,11 @@ def is_kind(cls: type, part: str) -> bool:
     return part not in _BASES or issubclass(cls, _BASES[part])
 
 
+def is_part_name(name: str) -> bool:
+    """Whether a part of a setting is called so."""
+    return name in _BASES
+
+
 def is_part(value: object) -> bool:
     """Whether a value is a part of a setting, or a setting: what holds it shows its fields."""
     return isinstance(value, tuple(_BASES.values()))

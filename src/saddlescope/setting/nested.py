@@ -54,7 +54,11 @@ def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
         name = next(iter(rest))
         known = ", ".join(flat_fields(value))
         raise InvalidInput(name, rest[name], f"is no field here; there are {known}")
-    replaced: Value = dataclasses.replace(value, **own)  # type: ignore[type-var]
+    # What is written in short, such as a number of records, goes with what else is changed.
+    chosen = value.written() if isinstance(value, Written) else None
+    kept = chosen if isinstance(chosen, Mapping) else {}
+    short = {name: kept[name] for name in kept if kept[name] is not None}
+    replaced: Value = dataclasses.replace(value, **{**short, **own})  # type: ignore[type-var]
     return replaced
 
 

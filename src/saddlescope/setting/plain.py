@@ -13,7 +13,7 @@ import numpy as np
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import REQUIRED, fields_of
-from saddlescope.setting.kinds import find_kind, kind_name
+from saddlescope.setting.kinds import find_kind, is_part_name, kind_name
 
 Plain: TypeAlias = object
 """None, a number, a text, or a list or mapping of these."""
@@ -118,7 +118,11 @@ def build(
     known = fields_of(cls)
     required = [name for name, one in known.items() if one.default is REQUIRED]
     check_fields(field, given, known, required)
-    return cls(**{name: from_plain(f"{field}.{name}", v, arrays) for name, v in given.items()})
+    # A part that a kind holds stands under the part's own name.
+    parts = {name: name if is_part_name(name) else "value" for name in given}
+    return cls(
+        **{name: from_plain(f"{field}.{name}", given[name], arrays, parts[name]) for name in given}
+    )
 
 
 def check_fields(

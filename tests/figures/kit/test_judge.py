@@ -1,6 +1,5 @@
 """A wrong theory makes the right claims fail: the judge can fail."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from saddlescope.comparison import _compare, _predict
 from saddlescope.figures import Watch
 from saddlescope.figures.zhang import fig3
 from saddlescope.figures.zhang.fig3 import Figure3
+from saddlescope.figures.zhang.staircase import STAIRCASE
 
-QUICK = Figure3(seeds=2, until=12_000.0, points=800)
+QUICK = Figure3(STAIRCASE.replace(seeds=2, until=12_000.0, points=800))
 LEVELS = "every plateau lies at the loss of its fixed point (T7)"
 ORDER = "eigenvectors are learned in falling order of eigenvalue"
 KEYS = "|cos| of the learning head's key with its eigenvector, on the plateau after"
@@ -61,4 +61,4 @@ def test_the_sign_of_a_conserved_quantity_flipped(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(SeparateAttention, "conserved", flipped)
     # What is compiled is kept by shape: this one is nobody else's.
-    assert failed(replace(QUICK, points=801)) == {CONSERVED}
+    assert failed(Figure3(QUICK.setting.replace(points=801))) == {CONSERVED}

@@ -10,15 +10,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, legend, shades, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import clearest_seed, plateau_record, staircase_numbers
-from saddlescope.task import InContextRegression
+from saddlescope.figures.zhang.staircase import (
+    QUICK_STAIRCASE,
+    STAIRCASE,
+    clearest_seed,
+    plateau_record,
+    staircase_numbers,
+)
+from saddlescope.setting import Setting
 from saddlescope.theory import hessian, hessian_index, minimal_norm_weights, saddle_graph
 from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
@@ -34,13 +38,7 @@ _FIRST_RECORD = 1 / 300
 class SaddleGraphFigure(AbstractFigure):
     """All 2^D fixed points with their Hessians' indices, and the runs of Figure 3 among them."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    init_scale: float = 0.01
-    seeds: int = 6
-    until: float = 60_000.0
-    points: int = 2000
+    setting: Setting = STAIRCASE
 
     id = "saddle-graph"
     title = "The way of training through the graph of saddles"
@@ -62,20 +60,12 @@ class SaddleGraphFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> SaddleGraphFigure:
-        return cls(seeds=2, until=20_000.0, points=800)
+        return cls(QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        model = SeparateAttention(heads=self.heads, rank=1)
-        run = watch.train(
-            "staircase",
-            model,
-            task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientFlow(until=self.until),
-            record=np.geomspace(_FIRST_RECORD * self.until, self.until, self.points - 1),
-        )
+        model, task, end = self.setting.model, self.setting.task, self.setting.method.end
+        times = np.geomspace(_FIRST_RECORD * end, end, self.setting.record.points - 1)
+        run = watch.train("staircase", self.setting.replace(at=times))
         data = staircase_numbers(run)
         graph = saddle_graph(task)
         points, places = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}

@@ -9,15 +9,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import SeparateAttention
-from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, colour, legend, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import staircase_numbers
-from saddlescope.task import InContextRegression
+from saddlescope.figures.zhang.staircase import STAIRCASE, staircase_numbers
+from saddlescope.setting import Setting
 
+_STARTS = STAIRCASE.replace(heads=4, points=1000, seeds=100)
 _PREDICTED = "predicted_drop_time"
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -26,15 +25,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 class StaircasePrediction(AbstractFigure):
     """Every drop of a hundred random starts against its prediction."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 4
-    rank: int = 1
-    init_scale: float = 0.01
-    starts: int = 100
+    setting: Setting = _STARTS
     starts_at_once: int = 20
-    until: float = 60_000.0
-    points: int = 1000
 
     id = "staircase-prediction"
     title = "A hundred staircases, predicted before they are run"
@@ -52,26 +44,17 @@ class StaircasePrediction(AbstractFigure):
 
     @classmethod
     def quick(cls) -> StaircasePrediction:
-        return cls(starts=8, starts_at_once=8)
+        return cls(_STARTS.replace(seeds=8), starts_at_once=8)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        model = SeparateAttention(heads=self.heads, rank=self.rank)
-        parts = []
-        for first in watch.each(range(0, self.starts, self.starts_at_once)):
-            run = watch.train(
-                f"starts-{first}",
-                model,
-                task,
-                init_scale=self.init_scale,
-                seeds=range(first, min(first + self.starts_at_once, self.starts)),
-                method=GradientFlow(until=self.until),
-                record=self.points,
-            )
+        seeds, parts = self.setting.seeds, []
+        for first in watch.each(range(0, len(seeds), self.starts_at_once)):
+            some = seeds[first : first + self.starts_at_once]
+            run = watch.train(f"starts-{first}", self.setting.replace(seeds=some))
             kept = ["level_loss", "drop_time", "predicted_drop_time", "conserved_drift"]
             parts.append(staircase_numbers(run)[kept].drop_vars("time", errors="ignore"))
         data = xr.concat(parts, "seed", data_vars="minimal")
-        return data.assign_attrs(until=self.until)
+        return data.assign_attrs(until=self.setting.method.end)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         measured, predicted = (data[name].to_numpy() for name in ("drop_time", _PREDICTED))

@@ -14,6 +14,7 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics import Progress, train
 from saddlescope.errors import CannotRead
 from saddlescope.figures.kit.version import transformer_version
+from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 from saddlescope.transformer import GrokkingExperiment, InductionExperiment
 
@@ -54,7 +55,9 @@ class Watch:
         self._begin, self._end = begin, end
         self.done(1)
 
-    def train(self, name: str, model: AbstractAttention, task: Any, **settings: Any) -> Trajectory:
+    def train(
+        self, name: str, model: AbstractAttention | Setting, task: Any = None, **settings: Any
+    ) -> Trajectory:
         """`saddlescope.train`, watched; under the same name an interrupted run goes on."""
         saved, checkpoint = self._place(name), self._place(f"{name}.npz")
         if saved is not None and saved.exists():

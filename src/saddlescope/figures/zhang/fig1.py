@@ -23,9 +23,17 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.merged_run import merged_numbers, merged_run
+from saddlescope.figures.zhang.merged_run import (
+    MERGED,
+    QUICK_MERGED,
+    as_network,
+    merged_numbers,
+    until_converged,
+)
+from saddlescope.figures.zhang.staircase import initial_scale
 from saddlescope.precision import in_float64
-from saddlescope.task import InContextRegression
+from saddlescope.setting import Setting
+from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
 # T10's error is proportional to the initial scale: at most .03 times it in six random starts.
@@ -38,12 +46,7 @@ _ROUNDING = 1e-12
 class Figure1(AbstractFigure):
     """One abrupt drop (T10), the same in both models (T4)."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 8
-    init_scale: float = 1e-5
-    seeds: int = 6
-    points: int = 800
+    setting: Setting = MERGED
     prompts: int = 200
 
     id = "fig1"
@@ -63,23 +66,12 @@ class Figure1(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure1:
-        return cls(seeds=2, points=200)
+        return cls(QUICK_MERGED)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        network = TwoLayerNetwork(self.heads)
-        both = [
-            merged_run(
-                watch,
-                task,
-                heads=self.heads,
-                init_scale=self.init_scale,
-                seeds=self.seeds,
-                points=self.points,
-                model=model,
-            )
-            for model in watch.each([None, network])
-        ]
+        attention = until_converged(self.setting)
+        settings = {"attention": attention, "network": as_network(attention)}
+        both = [watch.train(name, one) for name, one in watch.each(settings.items())]
         data = merged_numbers(both[0]).drop_vars("predicted_diagonal")
         data["network_loss"] = (("seed", "time"), both[1].loss)
         maps = [run.dataset["effective_map"].to_numpy() for run in both]
@@ -94,7 +86,7 @@ class Figure1(AbstractFigure):
         )
         values = both[0].dataset["v"].to_numpy()
         data["value_square"] = (("seed", "time"), (values**2).sum(axis=2))
-        data["prompt_distance"] = ("seed", _prompt_distances(both[0], task, self.prompts))
+        data["prompt_distance"] = ("seed", _prompt_distances(both[0], self.prompts))
         data["drop_count"] = ("seed", [float(len(found.drops)) for found in both[0].stages()])
         return data
 
@@ -135,7 +127,8 @@ class Figure1(AbstractFigure):
             ),
             at_most(
                 "the loss follows five scalars from the initial weights (T10), in initial scales",
-                abs(data["loss"] - data["predicted_loss"]).max("time") / self.init_scale,
+                abs(data["loss"] - data["predicted_loss"]).max("time")
+                / initial_scale(self.setting),
                 _ORDER_OF_ERROR,
             ),
             relatively_within(
@@ -166,14 +159,15 @@ class Figure1(AbstractFigure):
         return drawing
 
 
-def _prompt_distances(run: Trajectory, task: InContextRegression, count: int) -> FloatArray:
+def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
     """How far the predictions of attention over tokens are from the network's, for each seed."""
-    prompts, heads = task.sample(count), run.setting.model.heads
+    law, heads = population_law(run.setting.task), run.setting.model.heads
+    prompts = law.sample(count)
     network, tokens = TwoLayerNetwork(heads), MergedAttention(heads, blocks="full")
     distances = []
-    for place in range(len(run.setting.seeds)):
-        weights = run.weights(place)
-        nothing = np.zeros((heads, task.dimension))
+    for seed in run.setting.seeds:
+        weights = run.weights(seed)
+        nothing = np.zeros((heads, law.dimension))
         full = {**weights, "nu": nothing, "u": nothing}
         attended = in_float64(tokens.predict)(full, prompts)
         passed = in_float64(network.predict)(network.from_attention(weights), prompts)

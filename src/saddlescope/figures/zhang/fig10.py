@@ -8,34 +8,31 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.dynamics import Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.mixture import (
     LOSSES,
+    MIXTURE,
     draw_three_losses,
     half_fall_times,
-    mixture,
     mixture_curves,
+    with_share,
 )
+from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
+
+_LONG = MIXTURE.replace(until=20_000.0, spacing="log")
 
 
 @dataclass(frozen=True)
 class Figure10(AbstractFigure):
     """Training, in-weight and in-context loss at six shares, to the optimum of the statistics."""
 
-    dimension: int = 4
-    context_length: int = 31
-    heads: int = 8
+    setting: Setting = _LONG
     shares: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-    init_scale: float = 2e-5
-    seeds: int = 3
-    until: float = 20_000.0
     published_until: float = 124.0
-    points: int = 600
 
     id = "fig10"
     title = "In-weight and in-context learning at every share, to the end"
@@ -56,23 +53,13 @@ class Figure10(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure10:
-        return cls(seeds=1, until=10_000.0, points=400)
+        return cls(_LONG.replace(seeds=1, until=10_000.0, points=400))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        data = mixture_curves(
-            watch,
-            self.shares,
-            dimension=self.dimension,
-            context_length=self.context_length,
-            heads=self.heads,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            until=self.until,
-            record=Record(points=self.points, spacing="log"),
-        )
+        data = mixture_curves(watch, self.setting, self.shares)
         for name in ("in_weight", "in_context"):
             data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
-        fresh = mixture(self.dimension, self.context_length, 0.0).law
+        fresh = with_share(self.setting, 0.0).task
         data["level_loss"] = ("level", plateau_losses(fresh)[[0, -1]])
         return data
 

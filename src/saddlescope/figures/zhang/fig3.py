@@ -10,9 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -26,6 +24,8 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
+    QUICK_STAIRCASE,
+    STAIRCASE,
     clearest_seed,
     learned_share,
     plateau_record,
@@ -34,9 +34,9 @@ from saddlescope.figures.zhang.staircase import (
     winning_heads,
 )
 from saddlescope.measure import first_record
-from saddlescope.task import AbstractData, InContextRegression
+from saddlescope.setting import Setting
+from saddlescope.task import AbstractData
 from saddlescope.theory import head_time_course, modes
-from saddlescope.trajectory import Trajectory
 
 # Where the head that learns is followed: from this share of its final value on, to its end.
 _FOLLOWED_FROM = 0.2
@@ -48,13 +48,7 @@ _PUBLISHED_END = 10_001 * 2 * 0.02 * 31 ** (2 / 3)
 class Figure3(AbstractFigure):
     """Plateaus at T7's levels, values along T12, keys on the eigenvectors in order."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    init_scale: float = 0.01
-    seeds: int = 6
-    until: float = 60_000.0
-    points: int = 2000
+    setting: Setting = STAIRCASE
 
     id = "fig3"
     title = "Separate attention learns one eigenvector after another"
@@ -75,10 +69,10 @@ class Figure3(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure3:
-        return cls(seeds=2, until=20_000.0, points=800)
+        return cls(QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        run = self._run(watch)
+        run = watch.train("staircase", self.setting)
         found = modes(run.setting.task)
         data = staircase_numbers(run)
         order = found.order
@@ -91,7 +85,8 @@ class Figure3(AbstractFigure):
         directions, cosines = _directions(data)
         data["direction_of_drop"] = (("seed", "drop"), directions)
         data["key_alignment"] = (("seed", "drop"), cosines)
-        course = [_followed(run.setting.task, data.isel(seed=place)) for place in range(self.seeds)]
+        places = range(data.sizes["seed"])
+        course = [_followed(run.setting.task, data.isel(seed=place)) for place in places]
         data["predicted_value"] = (("seed", "drop", "time"), np.array(course))
         return data
 
@@ -132,14 +127,17 @@ class Figure3(AbstractFigure):
 
     def _published(self, data: xr.Dataset) -> tuple[Claim, ...]:
         """What the published run would show by its end, in the published setting."""
-        if self.spectrum != Figure3.spectrum or self.heads != Figure3.heads:
+        published = STAIRCASE.replace(
+            method=self.setting.method, record=self.setting.record, seeds=self.setting.seeds
+        )
+        if self.setting != published:
             return ()
         done = (data["drop_time"].to_numpy() <= _PUBLISHED_END).all(axis=1)
         return (
             equal(
                 "all four drops come within the published 10 001 steps: in how many seeds",
                 done.sum(),
-                self.seeds,
+                data.sizes["seed"],
             ).expected_to_fail(
                 "the published run ends at flow time 3950; the fourth drop comes after 28 000 here"
             ),
@@ -163,18 +161,8 @@ class Figure3(AbstractFigure):
         return drawing
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
-        self._run(watch).animate(path, seed=clearest_seed(data["drop_time"].to_numpy()))
-
-    def _run(self, watch: Watch) -> Trajectory:
-        return watch.train(
-            "staircase",
-            SeparateAttention(heads=self.heads, rank=1),
-            InContextRegression(self.spectrum, self.context_length),
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientFlow(until=self.until),
-            record=self.points,
-        )
+        seed = self.setting.seeds[clearest_seed(data["drop_time"].to_numpy())]
+        watch.train("staircase", self.setting).animate(path, seed=seed)
 
     def _draw_loss(self, axes: Any, data: xr.Dataset) -> None:
         middles = (data["level_loss"].to_numpy()[:-1] + data["level_loss"].to_numpy()[1:]) / 2

@@ -9,14 +9,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.rank_runs import draw_rank, rank_claims, rank_runs
-from saddlescope.task import InContextRegression
+from saddlescope.figures.zhang.rank_runs import (
+    QUICK_RANKS,
+    RANKS,
+    draw_rank,
+    rank_claims,
+    rank_runs,
+)
+from saddlescope.setting import Setting
 from saddlescope.theory import predict_staircase
 
 
@@ -24,15 +29,9 @@ from saddlescope.theory import predict_staircase
 class Figure4(AbstractFigure):
     """Ranks 1, 2, 4 and 8 in eight dimensions, with the drops that T13 predicts."""
 
-    spectrum: str = "power:8:1"
-    context_length: int = 31
-    heads: int = 9
+    setting: Setting = RANKS
     ranks: tuple[int, ...] = (1, 2, 4, 8)
-    init_scale: float = 0.01
-    seeds: int = 6
     predicted_seeds: int = 2
-    until: float = 150_000.0
-    points: int = 1000
 
     id = "fig4"
     title = "At rank R the conspicuous plateaus are those at multiples of R"
@@ -51,21 +50,11 @@ class Figure4(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure4:
-        return cls(ranks=(2, 4), seeds=2, predicted_seeds=1, until=40_000.0, points=600)
+        return cls(QUICK_RANKS, ranks=(2, 4), predicted_seeds=1)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        data = rank_runs(
-            watch,
-            task,
-            self.ranks,
-            heads=self.heads,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            until=self.until,
-            points=self.points,
-        )
-        predicted = [self._predicted(task, rank) for rank in self.ranks]
+        data = rank_runs(watch, self.setting, self.ranks)
+        predicted = [self._predicted(self.setting.replace(rank=rank)) for rank in self.ranks]
         data["predicted_drop_time"] = (("rank", "predicted_seed", "drop"), np.array(predicted))
         return data
 
@@ -114,13 +103,13 @@ class Figure4(AbstractFigure):
         drawing.legend(handles=_handles(), loc="outside upper left", ncols=4, fontsize=7.5)
         return drawing
 
-    def _predicted(self, task: InContextRegression, rank: int) -> list[FloatArray]:
+    def _predicted(self, setting: Setting) -> list[FloatArray]:
         """The drop times of the first seeds by T13, NaN where none comes by the end."""
-        model, start = SeparateAttention(heads=self.heads, rank=rank), RandomStart(self.init_scale)
+        model, task = setting.model, setting.task
         rows = []
-        for seed in range(self.predicted_seeds):
-            weights = start.weights(model, task, seed)
-            drops = predict_staircase(model, task, weights, until=self.until).drops
+        for seed in setting.seeds[: self.predicted_seeds]:
+            weights = setting.init.weights(model, task, seed)
+            drops = predict_staircase(model, task, weights, until=setting.method.end).drops
             row = np.full(task.dimension, np.nan)
             row[: len(drops)] = [drop.time for drop in drops]
             rows.append(row)

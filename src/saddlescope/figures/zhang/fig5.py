@@ -9,35 +9,30 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.dynamics import Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, shades, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.mixture import (
     LOSSES,
+    MIXTURE,
     UNDER_THEORY,
     draw_three_losses,
     first_rates,
     half_fall_times,
     mixture_curves,
 )
+from saddlescope.setting import Setting
 
 
 @dataclass(frozen=True)
 class Figure5(AbstractFigure):
     """The three losses of a mixture, and when each kind of learning comes, over the share."""
 
-    dimension: int = 4
-    context_length: int = 31
-    heads: int = 8
+    setting: Setting = MIXTURE
     shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     shown_share: float = 0.6
-    init_scale: float = 2e-5
-    seeds: int = 3
-    until: float = 500.0
     shown_until: float = 124.0
-    points: int = 600
 
     id = "fig5"
     title = "Learning in weight comes first, learning in context later"
@@ -58,20 +53,10 @@ class Figure5(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure5:
-        return cls(shares=(0.0, 0.2, 0.6, 0.9, 1.0), seeds=1, points=400)
+        return cls(MIXTURE.replace(seeds=1, points=400), shares=(0.0, 0.2, 0.6, 0.9, 1.0))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        data = mixture_curves(
-            watch,
-            self.shares,
-            dimension=self.dimension,
-            context_length=self.context_length,
-            heads=self.heads,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            until=self.until,
-            record=Record(points=self.points),
-        )
+        data = mixture_curves(watch, self.setting, self.shares)
         for name in ("in_weight", "in_context"):
             data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
             predicted = half_fall_times(data, f"one_head_{name}")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.arrays import unvectorise
 from saddlescope.checks import FloatArray
+from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -23,8 +24,14 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.merged_run import merged_numbers, merged_run
-from saddlescope.task import InContextRegression
+from saddlescope.figures.zhang.merged_run import (
+    MERGED,
+    QUICK_MERGED,
+    merged_numbers,
+    until_converged,
+)
+from saddlescope.setting import Setting
+from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import early_alignment, minimum, modes
 from saddlescope.trajectory import Trajectory
 
@@ -33,12 +40,7 @@ from saddlescope.trajectory import Trajectory
 class Figure6(AbstractFigure):
     """All heads parallel, along E[y z] on the plateau and along W_* at the end (T10)."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 8
-    init_scale: float = 1e-5
-    seeds: int = 6
-    points: int = 800
+    setting: Setting = MERGED
     prompts: int = 50_000
 
     id = "fig6"
@@ -59,18 +61,11 @@ class Figure6(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure6:
-        return cls(seeds=2, points=200)
+        return cls(QUICK_MERGED)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        run = merged_run(
-            watch,
-            task,
-            heads=self.heads,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            points=self.points,
-        )
+        task, seeds = self.setting.task, self.setting.seeds
+        run = watch.train("attention", until_converged(self.setting))
         data = merged_numbers(run)[
             ["loss", "level_loss", "predicted_drop_time", "predicted_diagonal"]
         ]
@@ -91,18 +86,13 @@ class Figure6(AbstractFigure):
         )
         data["early_alignment"] = (
             ("seed", "time", "head"),
-            np.stack(
-                [
-                    early_alignment(task, run.weights(seed, 0), run.time)
-                    for seed in range(self.seeds)
-                ]
-            ),
+            np.stack([early_alignment(task, run.weights(seed, 0), run.time) for seed in seeds]),
         )
-        shown = [self._moments(data, place) for place in range(self.seeds)]
+        shown = [self._moments(data, place) for place in range(len(seeds))]
         data["shown"] = (("seed", "moment"), np.array(shown, dtype=np.int32))
         data["head_matrix"] = (
             ("seed", "moment", "head", "dim", "query_dim"),
-            np.stack([_shapes(run, place, records) for place, records in enumerate(shown)]),
+            np.stack([_shapes(run, *of_seed) for of_seed in zip(seeds, shown, strict=True)]),
         )
         data["final_map"] = (
             ("seed", "dim", "query_dim"),
@@ -160,11 +150,11 @@ class Figure6(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(3, self.heads + 1, width=1.05, height=1.35)
+        one = data.isel(seed=0)
+        drawing, axes = sheet(3, one.sizes["head"] + 1, width=1.05, height=1.35)
         for panel in axes[0]:
             panel.remove()
-        grid, half = axes[0, 0].get_gridspec(), (self.heads + 1) // 2
-        one = data.isel(seed=0)
+        grid, half = axes[0, 0].get_gridspec(), (one.sizes["head"] + 1) // 2
         loss_axes = drawing.add_subplot(grid[0, :half])
         cosine_axes = drawing.add_subplot(grid[0, half + 1 :])
         cosine_axes.yaxis.set_in_layout(False)
@@ -181,8 +171,10 @@ class Figure6(AbstractFigure):
         _draw_matrices(drawing, axes[1:], one, moments)
         return drawing
 
-    def _sampled_targets(self, task: InContextRegression) -> FloatArray:
+    def _sampled_targets(self, task: AbstractData) -> FloatArray:
         """E[y z] and E[y z]E[z zᵀ]⁻¹ of sampled prompts, as matrices."""
+        if not isinstance(task, InContextRegression):
+            raise InvalidInput("task", task, "must be an InContextRegression")
         found = task.statistics(self.prompts)
         solved = np.linalg.solve(found.second_moment, found.cross_moment)
         matrices: FloatArray = unvectorise(np.stack([found.cross_moment, solved]))
@@ -210,11 +202,11 @@ def _least_parallel(matrices: FloatArray) -> FloatArray:
     return least
 
 
-def _shapes(run: Trajectory, place: int, records: list[int]) -> FloatArray:
+def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
     """Each head's matrix over its length, with the sign of its value, [moment, H, D, D]."""
     shapes = []
     for record in records:
-        weights = run.weights(place, record)
+        weights = run.weights(seed, record)
         signed = np.sign(weights["v"])[:, None, None] * weights["U"]
         shapes.append(signed / np.linalg.norm(signed, axis=(1, 2), keepdims=True))
     return np.stack(shapes)

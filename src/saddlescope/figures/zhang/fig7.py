@@ -10,8 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import SeparateAttention
-from saddlescope.dynamics import GradientFlow
+from saddlescope.attention import GivenStart
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -30,11 +29,15 @@ from saddlescope.figures.zhang.plateau_waits import (
     aligned_waits,
     random_waits,
 )
-from saddlescope.figures.zhang.staircase import clearest_seed
+from saddlescope.figures.zhang.staircase import (
+    QUICK_STAIRCASE,
+    STAIRCASE,
+    clearest_seed,
+    initial_scale,
+)
 from saddlescope.measure import drop_times
-from saddlescope.task import InContextRegression
+from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
-from saddlescope.trajectory import Trajectory
 
 # The grid of records begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
@@ -44,13 +47,7 @@ _FIRST_RECORD = 1 / 300
 class Figure7(AbstractFigure):
     """How long each plateau lasts: the estimate of Z 68 and 73, T12 and T13 beside the run."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    init_scale: float = 0.01
-    seeds: int = 6
-    until: float = 60_000.0
-    points: int = 2000
+    setting: Setting = STAIRCASE
 
     id = "fig7"
     title = "How long each plateau lasts"
@@ -73,23 +70,24 @@ class Figure7(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure7:
-        return cls(seeds=2, until=20_000.0, points=800)
+        return cls(QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        scales = self.init_scale * np.linspace(1.0, 0.5, self.seeds)
-        starts: dict[str, tuple[float, dict[str, Any]]] = {
-            "random": (self.until, {"init_scale": self.init_scale}),
-            "halved": (2 * self.until, {"init_scale": self.init_scale / 2}),
-            "aligned": (self.until, {"weights": aligned_start(task, self.heads, scales)}),
+        base, scale = self.setting, initial_scale(self.setting)
+        scales = scale * np.linspace(1.0, 0.5, len(base.seeds))
+        aligned = aligned_start(base.task, base.model.heads, scales)
+        settings = {
+            "random": base,
+            "halved": base.replace(init_scale=scale / 2, until=2 * base.method.end),
+            "aligned": base.replace(init=GivenStart(aligned, base.seeds)),
         }
         runs = {
-            name: self._train(watch, name, task, until, **start)
-            for name, (until, start) in watch.each(starts.items())
+            name: watch.train(name, _on_logarithmic_grid(setting))
+            for name, setting in watch.each(settings.items())
         }
         data = random_waits(runs["random"]).merge(aligned_waits(runs["aligned"]))
         halved = runs["halved"]
-        drops = drop_times(halved.loss, plateau_losses(task), halved.time)
+        drops = drop_times(halved.loss, plateau_losses(base.task), halved.time)
         data["halved_drop_time"] = (("seed", "drop"), drops)
         return data
 
@@ -154,21 +152,11 @@ class Figure7(AbstractFigure):
         _draw_progress(axes[0, 2], data)
         return drawing
 
-    def _train(
-        self, watch: Watch, name: str, task: InContextRegression, until: float, **start: Any
-    ) -> Trajectory:
-        model = SeparateAttention(heads=self.heads, rank=1)
-        # Drops of unlike times are found on one grid if it is logarithmic.
-        grid = np.geomspace(_FIRST_RECORD * until, until, self.points - 1)
-        return watch.train(
-            name,
-            model,
-            task,
-            seeds=self.seeds,
-            method=GradientFlow(until=until),
-            record=grid,
-            **start,
-        )
+
+def _on_logarithmic_grid(setting: Setting) -> Setting:
+    """Drops of unlike times are found on one grid if it is logarithmic."""
+    end = setting.method.end
+    return setting.replace(at=np.geomspace(_FIRST_RECORD * end, end, setting.record.points - 1))
 
 
 def _draw_times(axes: Any, one: xr.Dataset) -> None:

@@ -12,7 +12,6 @@ from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -26,6 +25,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
+    STAIRCASE,
     learned_share,
     plateau_record,
     staircase_numbers,
@@ -33,9 +33,10 @@ from saddlescope.figures.zhang.staircase import (
     winning_heads,
 )
 from saddlescope.measure import first_crossing
-from saddlescope.task import InContextRegression
+from saddlescope.setting import Setting
 from saddlescope.theory import minimal_norm_weights, modes
 
+_PUBLISHED = STAIRCASE.replace(until=30_000.0)
 # The grid of records is logarithmic and begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 40
 
@@ -44,14 +45,8 @@ _FIRST_RECORD = 1 / 40
 class Figure8(AbstractFigure):
     """Ranks 2, 3 and 4 of Figure 3: which values have grown after m eigenvectors."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
+    setting: Setting = _PUBLISHED
     ranks: tuple[int, ...] = (2, 3, 4)
-    init_scale: float = 0.01
-    seeds: int = 6
-    until: float = 30_000.0
-    points: int = 2000
 
     id = "fig8"
     title = "A new value grows exactly when m is a multiple of R"
@@ -71,11 +66,10 @@ class Figure8(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure8:
-        return cls(ranks=(2,), seeds=2, points=800)
+        return cls(_PUBLISHED.replace(seeds=2, points=800), ranks=(2,))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        parts = [self._one_rank(watch, task, rank) for rank in watch.each(self.ranks)]
+        parts = [self._one_rank(watch, rank) for rank in watch.each(self.ranks)]
         return xr.concat(parts, xr.Variable("rank", list(self.ranks)), data_vars="all")
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -130,30 +124,24 @@ class Figure8(AbstractFigure):
         legend(axes[1, 0], 2)
         return drawing
 
-    def _one_rank(self, watch: Watch, task: InContextRegression, rank: int) -> xr.Dataset:
-        model = SeparateAttention(heads=self.heads, rank=rank)
-        run = watch.train(
-            f"rank-{rank}",
-            model,
-            task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientFlow(until=self.until),
-            record=np.geomspace(_FIRST_RECORD * self.until, self.until, self.points),
-        )
-        found = modes(task)
+    def _one_rank(self, watch: Watch, rank: int) -> xr.Dataset:
+        end, points = self.setting.method.end, self.setting.record.points
+        times = np.geomspace(_FIRST_RECORD * end, end, points)
+        run = watch.train(f"rank-{rank}", self.setting.replace(rank=rank, at=times))
+        found = modes(self.setting.task)
         order = found.order
         data = staircase_numbers(run)
         shares = learned_share(run, found.amplitude[order], found.basis[:, order])
         data["learned_count"] = shares.sum("direction")
         data["value"] = (("seed", "time", "head"), np.abs(run.dataset["v"].to_numpy()))
-        data["minimal_value"] = (("level", "head"), self._shortest(task, rank))
+        data["minimal_value"] = (("level", "head"), self._shortest(rank))
         return _sorted_by_growth(data, rank)
 
-    def _shortest(self, task: InContextRegression, rank: int) -> FloatArray:
+    def _shortest(self, rank: int) -> FloatArray:
         """The value of the shortest head that carries what each head carries after m (T8)."""
+        task = self.setting.task
         order, head = modes(task).order.tolist(), SeparateAttention(heads=1, rank=rank)
-        values = np.zeros((len(order) + 1, self.heads))
+        values = np.zeros((len(order) + 1, self.setting.model.heads))
         for level in range(1, len(order) + 1):
             for place, begin in enumerate(range(0, level, rank)):
                 carried = order[begin : min(begin + rank, level)]

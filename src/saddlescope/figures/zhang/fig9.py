@@ -16,13 +16,16 @@ from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, legend, s
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.rank_runs import (
     CONSPICUOUS,
+    QUICK_RANKS,
+    RANKS,
     draw_rank,
     is_multiple,
     rank_claims,
     rank_runs,
 )
-from saddlescope.task import InContextRegression
+from saddlescope.setting import Setting
 
+_PUBLISHED = RANKS.replace(until=60_000.0)
 _COLUMNS = 4
 
 
@@ -30,14 +33,8 @@ _COLUMNS = 4
 class Figure9(AbstractFigure):
     """All ranks in eight dimensions: where each rests, and for how long."""
 
-    spectrum: str = "power:8:1"
-    context_length: int = 31
-    heads: int = 9
+    setting: Setting = _PUBLISHED
     ranks: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
-    init_scale: float = 0.01
-    seeds: int = 6
-    until: float = 60_000.0
-    points: int = 1000
 
     id = "fig9"
     title = "Every rank: plateaus at multiples of R, and their lengths"
@@ -58,19 +55,10 @@ class Figure9(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure9:
-        return cls(ranks=(2, 3), seeds=2, until=40_000.0, points=600)
+        return cls(QUICK_RANKS, ranks=(2, 3))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return rank_runs(
-            watch,
-            InContextRegression(self.spectrum, self.context_length),
-            self.ranks,
-            heads=self.heads,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            until=self.until,
-            points=self.points,
-        )
+        return rank_runs(watch, self.setting, self.ranks)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return rank_claims(data)

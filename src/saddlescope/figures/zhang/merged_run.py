@@ -2,54 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import MergedAttention, RandomStart
+from saddlescope.attention import GivenStart, MergedAttention, RandomStart, TwoLayerNetwork
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
-from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import staircase_numbers
-from saddlescope.task import InContextRegression
+from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.figures.zhang.staircase import initial_scale, staircase_numbers
+from saddlescope.setting import Setting
+from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import time_course
 from saddlescope.trajectory import Trajectory
 
+MERGED = Setting(
+    MergedAttention(heads=8),
+    InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31),
+    # None takes so long: the runs end where they have converged.
+    GradientFlow(until=1e6),
+    RandomStart(1e-5),
+    Record(points=800),
+    seeds=6,
+)
+"""The runs of Figures 1 and 6."""
 
-def course_times(task: InContextRegression, init_scale: float, points: int) -> FloatArray:
+QUICK_MERGED = MERGED.replace(seeds=2, points=200)
+"""The same in short."""
+
+
+def course_times(task: AbstractData, init_scale: float, points: int) -> FloatArray:
     """When to look at merged attention from a small start: closely through its drop, then ever
     more sparsely until it has converged (T10)."""
     usual = time_course(task, init_scale).time
     return np.interp(np.linspace(0, len(usual) - 1, points), np.arange(len(usual)), usual)
 
 
-def merged_run(
-    watch: Watch,
-    task: InContextRegression,
-    *,
-    heads: int,
-    init_scale: float,
-    seeds: int,
-    points: int,
-    model: Any = None,
-) -> Trajectory:
-    """Merged attention of the papers' random start, or its equivalent, trained to convergence.
+def until_converged(setting: Setting) -> Setting:
+    """The setting of merged attention from a small start, recorded until it has converged."""
+    times = course_times(setting.task, initial_scale(setting), setting.record.points)
+    times = times[times <= setting.method.end]
+    return setting.replace(until=float(times[-1]), at=times)
 
-    `model` is one that offers `from_attention`, and starts at the same weights.
-    """
-    attention = MergedAttention(heads)
-    weights = stack_starts(RandomStart(init_scale), attention, task, range(seeds))
-    times = course_times(task, init_scale, points)
-    return watch.train(
-        "attention" if model is None else "network",
-        attention if model is None else model,
-        task,
-        weights=weights if model is None else model.from_attention(weights),
-        method=GradientFlow(until=float(times[-1])),
-        record=times,
-    )
+
+def as_network(setting: Setting) -> Setting:
+    """The same for the equivalent two-layer network (T4), from the same weights."""
+    network = TwoLayerNetwork(setting.model.heads)
+    weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
+    start = GivenStart(network.from_attention(weights), setting.seeds)
+    return setting.replace(model=network, init=start)
 
 
 def merged_numbers(run: Trajectory) -> xr.Dataset:
@@ -58,8 +58,8 @@ def merged_numbers(run: Trajectory) -> xr.Dataset:
     Over (seed, time), level and drop as in `staircase_numbers`, and direction.
     """
     data = staircase_numbers(run)
-    task, places = run.setting.task, range(len(run.setting.seeds))
-    courses = [time_course(task, weights=run.weights(place, 0), times=run.time) for place in places]
+    task, seeds = run.setting.task, run.setting.seeds
+    courses = [time_course(task, weights=run.weights(seed, 0), times=run.time) for seed in seeds]
     data["predicted_loss"] = (("seed", "time"), np.array([course.loss for course in courses]))
     data["predicted_diagonal"] = (
         ("seed", "time", "direction"),

@@ -9,14 +9,26 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import MergedAttention
+from saddlescope.attention import GivenStart, MergedAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing, first_record
+from saddlescope.setting import Setting
 from saddlescope.task import TaskPool
 from saddlescope.theory import block_loss, block_optimum, drive_matrix, one_head
+from saddlescope.theory.parametrisation import population_law
+
+MIXTURE = Setting(
+    MergedAttention(heads=8, blocks="full"),
+    TaskPool([0.25] * 4, context_length=31, tasks=1),
+    GradientFlow(until=500.0),
+    RandomStart(2e-5),
+    Record(points=600),
+    seeds=3,
+)
+r"""The runs of Figure 5, and for longer of Figure 10: $\Lambda = I/D$ and one task vector w*."""
 
 LOSSES = {"training": "loss", "in_weight": "loss_in_weight", "in_context": "loss_in_context"}
 """The three losses of a mixture, and their names in a run."""
@@ -29,29 +41,15 @@ UNDER_THEORY: dict[str, Any] = {"linewidth": 2.2}
 _EXPONENTIAL = (1e-7, 1e-3)
 
 
-def mixture(dimension: int, context_length: int, share: float) -> TaskPool:
-    r"""Z's mixture at $\Lambda = I/D$: a share of the prompts has the one task vector w*.
+def with_share(setting: Setting, share: float) -> Setting:
+    """The mixture in which a share of the prompts has the one task vector w*.
 
     At share 1 the context labels are random, as in the authors' code, so that only memory helps.
     """
-    inputs = [1 / dimension] * dimension
-    one = TaskPool.draw(inputs, context_length, count=1, share=share)
-    return TaskPool(
-        inputs, context_length, one.tasks, share, "random" if share == 1 else "consistent"
-    )
+    return setting.replace(share=share, labels="random" if share == 1 else "consistent")
 
 
-def mixture_curves(
-    watch: Watch,
-    shares: Sequence[float],
-    dimension: int,
-    context_length: int,
-    heads: int,
-    init_scale: float,
-    seeds: int,
-    until: float,
-    record: Record,
-) -> xr.Dataset:
+def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> xr.Dataset:
     """The three losses of each share, trained and by the one head, over (share, seed, time).
 
     With them: the optimum's losses, the drive's rate and what the conserved quantities drift.
@@ -61,29 +59,17 @@ def mixture_curves(
     scalars: dict[str, list[object]] = {
         name: [] for name in (*(f"best_{name}" for name in LOSSES), "drive_rate", "conserved_drift")
     }
-    model, method = MergedAttention(heads=heads, blocks="full"), GradientFlow(until=until)
     for share in watch.each(shares):
-        task = mixture(dimension, context_length, share)
+        one = with_share(setting, share)
+        task = population_law(one.task)
         statistics = task.block_statistics()
-        run = watch.train(
-            f"share-{share:g}",
-            model,
-            task,
-            init_scale=init_scale,
-            seeds=seeds,
-            method=method,
-            record=record,
-        )
-        alone = watch.train(
-            f"one-head-{share:g}",
-            model,
-            task,
-            weights=one_head(statistics, run.weights(index=0)),
-            method=method,
-            record=record,
-        )
+        run = watch.train(f"share-{share:g}", one)
+        start = GivenStart(one_head(statistics, run.weights(index=0)), one.seeds)
+        alone = watch.train(f"one-head-{share:g}", one.replace(init=start))
         best = block_optimum(statistics)
-        tests = {name: test.block_statistics() for name, test in task.tests().items()}
+        tests = {
+            name: population_law(test).block_statistics() for name, test in task.tests().items()
+        }
         for name, law in {"training": statistics, **tests}.items():
             curves[name].append(run.dataset[LOSSES[name]].to_numpy())
             curves[f"one_head_{name}"].append(alone.dataset[LOSSES[name]].to_numpy())
@@ -94,7 +80,7 @@ def mixture_curves(
         scalars["conserved_drift"].append(drift.to_numpy())
     data = xr.Dataset(
         {name: (("share", "seed", "time"), np.array(rows)) for name, rows in curves.items()},
-        coords={"share": list(shares), "seed": np.arange(seeds), "time": run.time},
+        coords={"share": list(shares), "seed": list(setting.seeds), "time": run.time},
     )
     for scalar, values in scalars.items():
         array = np.array(values, dtype=float)

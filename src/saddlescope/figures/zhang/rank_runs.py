@@ -10,15 +10,30 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import SeparateAttention
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import drop_times
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
 from saddlescope.theory import plateau_losses
+
+RANKS = Setting(
+    SeparateAttention(heads=9),
+    InContextRegression("power:8:1", context_length=31),
+    # A seed rests once its loss is so close to the least one, as a share of the whole descent.
+    GradientFlow(until=150_000.0, converged=1e-4),
+    RandomStart(0.01),
+    Record(points=1000, weights=False),
+    seeds=6,
+)
+"""The runs of Figure 4, and in less time of Figure 9, of which each rank is one."""
+
+QUICK_RANKS = RANKS.replace(seeds=2, until=40_000.0, points=600)
+"""The same in short."""
 
 CONSPICUOUS = 0.15
 """A plateau is conspicuous if it lasts longer than this share of the time that has then passed.
@@ -27,48 +42,29 @@ It was chosen on these runs, in the gap that they show: of some 890 plateaus at 
 multiples of R the longest lasted .14, half of those at multiples over .3.
 """
 
-# A seed rests once its loss is this close to the least one, as a share of the whole descent.
-_CONVERGED = 1e-4
 # The grid of records is logarithmic and begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 # Where the drawn clock begins, and the losses that are marked.
 _FIRST_SHOWN = 1e3
 _TICKS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-# What is known of a plateau's loss: the rest that `_CONVERGED` leaves of the last step is .003.
+# What is known of a plateau's loss: the rest that `converged` leaves of the last step is .003.
 _LEVEL_TOLERANCE = 0.01
 
 
-def rank_runs(
-    watch: Watch,
-    task: InContextRegression,
-    ranks: Sequence[int],
-    *,
-    heads: int,
-    init_scale: float,
-    seeds: int,
-    until: float,
-    points: int,
-) -> xr.Dataset:
+def rank_runs(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Dataset:
     """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
 
-    `plateau_share[rank, seed, plateau]` is how long each plateau lasts, between the midway
+    Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau
+    lasts, between the midway
     crossings before and after it, as a share of the time at its end. One that outlasts the run
     counts up to the run's end if it is conspicuous by then; if not, nothing is known of it.
     """
-    levels = plateau_losses(task)
-    grid = np.geomspace(_FIRST_RECORD * until, until, points)
+    levels, until = plateau_losses(setting.task), setting.method.end
+    grid = np.geomspace(_FIRST_RECORD * until, until, setting.record.points)
     time = np.concatenate([[0.0], grid])
     losses, drops, plateaus = [], [], []
     for rank in watch.each(ranks):
-        run = watch.train(
-            f"rank-{rank}",
-            SeparateAttention(heads=heads, rank=rank),
-            task,
-            init_scale=init_scale,
-            seeds=seeds,
-            method=GradientFlow(until=until, converged=_CONVERGED),
-            record=Record(at=grid, weights=False),
-        )
+        run = watch.train(f"rank-{rank}", setting.replace(rank=rank, at=grid))
         # A run whose seeds all rest ends early.
         loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         losses.append(loss)
@@ -83,7 +79,7 @@ def rank_runs(
         },
         coords={
             "rank": list(ranks),
-            "seed": list(range(seeds)),
+            "seed": list(setting.seeds),
             "time": time,
             "level": np.arange(len(levels)),
             "drop": np.arange(1, len(levels)),

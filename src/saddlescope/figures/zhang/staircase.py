@@ -7,10 +7,28 @@ from typing import SupportsIndex
 import numpy as np
 import xarray as xr
 
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.comparison import compare
+from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
+from saddlescope.setting import Setting
+from saddlescope.task import InContextRegression
 from saddlescope.trajectory import Trajectory
+
+STAIRCASE = Setting(
+    SeparateAttention(heads=5, rank=1),
+    InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31),
+    GradientFlow(until=60_000.0),
+    RandomStart(0.01),
+    Record(points=2000),
+    seeds=6,
+)
+"""The runs of Figure 3, which Figure 7 and the graph of the fixed points show too."""
+
+QUICK_STAIRCASE = STAIRCASE.replace(seeds=2, until=20_000.0, points=800)
+"""The same in short."""
 
 
 def staircase_numbers(run: Trajectory) -> xr.Dataset:
@@ -22,6 +40,14 @@ def staircase_numbers(run: Trajectory) -> xr.Dataset:
     data = compare(run).to_dataset()[names].assign_coords(time=run.time)
     data["loss"] = (("seed", "time"), run.loss)
     return data
+
+
+def initial_scale(setting: Setting) -> float:
+    """The scale of a setting's random start."""
+    scale = getattr(setting.init, "init_scale", None)
+    if not isinstance(scale, float):
+        raise InvalidInput("init", setting.init, "must be a start that has a scale")
+    return scale
 
 
 def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> xr.DataArray:
