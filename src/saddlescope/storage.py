@@ -79,7 +79,9 @@ def load(path: str | Path) -> Trajectory:
     except CannotRead:
         raise
     except InvalidInput as wrong:
-        raise CannotRead(f"path = {str(path)!r}: is damaged ({wrong})") from None
+        # A class of the user's own is found only where the user has imported it.
+        why = "cannot be read here" if wrong.field.endswith(".kind") else "is damaged"
+        raise CannotRead(f"path = {str(path)!r}: {why} ({wrong})") from None
     except Exception as error:
         # zarr and its codecs raise many kinds of errors on damaged files; all mean the same here.
         raise CannotRead(
