@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.task.block_moments import TaskMoments, block_statistics
+from saddlescope.task._block_moments import TaskMoments, block_statistics
 
 DIMENSION = 2
 GENERATOR = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import numpy as np
 from saddlescope.checks import FloatArray, number, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
+from saddlescope.task._block_moments import ContextLaw, TaskMoments, block_statistics
 from saddlescope.task.base import AbstractTask
-from saddlescope.task.block_moments import ContextLaw, TaskMoments, block_statistics
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
 from saddlescope.task.prompts import Prompts

@@ -58,7 +58,7 @@ def early_alignment(
     *,
     model: AbstractAttention | None = None,
 ) -> Float[np.ndarray, "T H"]:
-    r"""Each head's |cos| with the drive while merged weights are small (T10).
+    r"""Each head's absolute cosine with the drive while merged weights are small (T10).
 
     With m the direction of silent alignment and c the norm of the drive, $\dot v = c\,u$ and
     $\dot u = c\,v$ for $u = \langle U, m\rangle$; the rest of U stays, so that every head turns to
