@@ -70,9 +70,9 @@ def test_text_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         (["induction", "--corpus", "novels"], "corpus = 'novels': must be 'repeated' or"),
         (["induction", "--preset", "huge"], "preset = 'huge'"),
         (["induction", "--layer-norm", "maybe"], "layer-norm = 'maybe': must be true or false"),
-        (["induction", "--text-path", "x"], "text-path = 'x': is for --corpus text"),
+        (["induction", "--text-path", "x"], "text_path = 'x': is for the corpus text"),
         (["grokking", "--p", "4"], "p = 4: must be"),
-        (["grokking", "--share", "2"], "share = 2.0: must leave pairs"),
+        (["grokking", "--share", "2"], "share = 2: must leave pairs"),
     ],
 )
 def test_nonsense_gets_one_line(

@@ -79,7 +79,7 @@ def _as_table(figures: Sequence[AbstractFigure]) -> str:
     width = max(len(figure.id) for figure in figures)
     lines = []
     for figure in figures:
-        setting = flat_plain(figure)
+        setting = {name: value for name, value in flat_plain(figure).items() if value is not None}
         flags = " ".join(f"--{name.replace('_', '-')} {as_text(setting[name])}" for name in setting)
         lines += [
             f"{figure.id:<{width}}  {figure.title} ({figure.source}; about {figure.seconds:.0f} s)",

@@ -102,6 +102,9 @@ class InductionExperiment(AbstractExperiment):
         depths = sorted({whole_number("layers", depth) for depth in given})
         if not depths:
             raise InvalidInput("layers", layers, "must be one depth or more")
+        words = word_of("corpus", corpus, Corpus)
+        if text_path is not None and words is not Corpus.text:
+            raise InvalidInput("text_path", text_path, "is for the corpus text")
         last = whole_number("steps", steps)
         shape = DecoderShape(
             vocabulary,
@@ -115,7 +118,7 @@ class InductionExperiment(AbstractExperiment):
         vars(self).update(
             layers=tuple(depths),
             seeds=seed_labels(seeds),
-            corpus=word_of("corpus", corpus, Corpus),
+            corpus=words,
             text_path=None if text_path is None else str(text_path),
             text_bytes=whole_number("text_bytes", text_bytes),
             vocabulary=shape.vocabulary,

@@ -185,6 +185,15 @@ def test_the_folder_s_other_figures_are_shown_too(tmp_path: Path) -> None:
     assert other.drawing is not None
 
 
+@pytest.mark.parametrize("change", [{"format": 1}, {"slope": 2.0}, {"points": "none"}])
+def test_what_another_version_made_is_not_shown(tmp_path: Path, change: dict[str, object]) -> None:
+    reproduce([Line(points=4)], tmp_path)
+    path = tmp_path / "line" / "record.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "setting": {**record["setting"], **change}}))
+    assert others([Parabola, Line], (), tmp_path) == []
+
+
 def test_what_is_unfinished_of_another_setting_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,12 +5,20 @@ from pathlib import Path
 import numpy as np
 
 import saddlescope as ss
+from saddlescope.attention import RandomStart
+from saddlescope.dynamics import Record
 from saddlescope.figures import Watch
 from saddlescope.figures.kit import watch as watch_module
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
-MODEL = ss.SeparateAttention(heads=3)
-SETTINGS = {"init_scale": 0.1, "seeds": 3, "record": 200, "method": ss.GradientFlow(until=300)}
+SETTING = ss.Setting(
+    ss.SeparateAttention(heads=3),
+    TASK,
+    ss.GradientFlow(until=300),
+    RandomStart(0.1),
+    Record(points=200),
+    seeds=3,
+)
 
 
 def test_parts_of_parts_add_up() -> None:
@@ -27,13 +35,13 @@ def test_parts_of_parts_add_up() -> None:
 def test_runs_worth_keeping_are_read_again(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(watch_module, "_WORTH_KEEPING", -1.0)
     watch = Watch(folder=tmp_path / "unfinished")
-    first = watch.train("run", MODEL, TASK, **SETTINGS)
+    first = watch.train("run", SETTING)
     monkeypatch.setattr(watch_module, "train", None)
-    assert watch.train("run", MODEL, TASK, **SETTINGS).equals(first)
+    assert watch.train("run", SETTING).equals(first)
 
 
 def test_a_torn_checkpoint_is_begun_anew(tmp_path: Path) -> None:
     watch = Watch(folder=tmp_path)
     (tmp_path / "run.npz").write_bytes(b"torn")
-    run = watch.train("run", MODEL, TASK, **SETTINGS)
-    np.testing.assert_array_equal(run.loss, Watch().train("run", MODEL, TASK, **SETTINGS).loss)
+    run = watch.train("run", SETTING)
+    np.testing.assert_array_equal(run.loss, Watch().train("run", SETTING).loss)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import SeparateAttention
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -27,6 +27,7 @@ from saddlescope.figures.kit.panels import (
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import staircase_numbers
 from saddlescope.measure import drop_times
+from saddlescope.setting import Setting
 from saddlescope.task import ContextLengths, InContextRegression
 from saddlescope.theory import plateau_losses
 from saddlescope.trajectory import Trajectory
@@ -187,15 +188,15 @@ class ContextLengthsFigure(AbstractFigure):
         return float(plateau_losses(self._law(mixed))[-1])
 
     def _train(self, watch: Watch, name: str, task: Any) -> Trajectory:
-        return watch.train(
-            name,
+        setting = Setting(
             SeparateAttention(heads=self.heads),
             task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientFlow(until=self.until),
-            record=Record(points=self.points, spacing="log"),
+            GradientFlow(until=self.until),
+            RandomStart(self.init_scale),
+            Record(points=self.points, spacing="log"),
+            self.seeds,
         )
+        return watch.train(name, setting)
 
 
 def _draw_runs(

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.attention import DeepAttention
+from saddlescope.attention import DeepAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.comparison.algorithms import trace_algorithms
 from saddlescope.dynamics import Optimiser, Record
@@ -27,6 +27,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.precision import in_float64
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, Prompts
 from saddlescope.theory import algorithms, minimum
 from saddlescope.trajectory import Trajectory
@@ -176,15 +177,15 @@ class Depth(AbstractFigure):
         half = self.steps // 2
         rate = optax.linear_schedule(self.learning_rate, 0.0, self.steps - half, half)
         descent = optax.chain(optax.clip_by_global_norm(self.clipping), optax.sgd(rate))
-        return watch.train(
-            f"{depth} layers",
+        setting = Setting(
             DeepAttention(layers=depth, heads=self.heads),
             task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=Optimiser(descent, self.steps, batch_size=self.batch_size),
-            record=Record(points=self.points, spacing="log"),
+            Optimiser(descent, self.steps, batch_size=self.batch_size),
+            RandomStart(self.init_scale),
+            Record(points=self.points, spacing="log"),
+            self.seeds,
         )
+        return watch.train(f"{depth} layers", setting)
 
     def _names(self) -> list[str]:
         """The algorithms that differ without noise in the labels, least squares last."""

@@ -9,15 +9,16 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import MergedAttention, RandomStart
+from saddlescope.attention import GivenStart, MergedAttention, RandomStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
+from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, legend, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import course_times, merged_numbers
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, Spectrum
 from saddlescope.theory import modes, plateau_duration
 
@@ -131,14 +132,15 @@ class MergedAnyCovariance(AbstractFigure):
             for scale in self.scales
         ]
         times = course_times(task, min(self.scales), self.points)
-        run = watch.train(
-            name.replace(":", "-"),
+        setting = Setting(
             model,
             task,
-            weights={key: np.concatenate([start[key] for start in starts]) for key in starts[0]},
-            method=GradientFlow(until=float(times[-1]), rtol=1e-10, atol=1e-13),
-            record=times,
+            GradientFlow(until=float(times[-1]), rtol=1e-10, atol=1e-13),
+            GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]}),
+            Record(at=times),
+            len(self.scales) * self.seeds,
         )
+        run = watch.train(name.replace(":", "-"), setting)
         found = merged_numbers(run)
         shape = (len(self.scales), self.seeds)
         axes = ("scale", "seed")

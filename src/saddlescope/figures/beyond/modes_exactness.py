@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
-from saddlescope.attention import LinearTransformer
+from saddlescope.attention import GivenStart, LinearTransformer
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow
+from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -26,6 +26,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC
+from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression, Spectrum
 from saddlescope.theory import (
     coupled_fixed_point,
@@ -162,14 +163,14 @@ class ModesExactness(AbstractFigure):
     def _train(self, watch: Watch, length: int, time: FloatArray) -> xr.Dataset:
         """The flow on whole matrices, in turned coordinates, beside both theories."""
         inputs, model, root = self._turned(), LinearTransformer(), np.sqrt(self.start)
-        run = watch.train(
-            f"context {length}",
+        setting = Setting(
             model,
             AlignedRegression(inputs, length),
-            weights=model.start(inputs.basis, root, root),
-            method=GradientFlow(until=float(time[-1])),
-            record=time,
+            GradientFlow(until=float(time[-1])),
+            GivenStart(model.start(inputs.basis, root, root)),
+            Record(at=time),
         )
+        run = watch.train(f"context {length}", setting)
         found = [run.dataset[name].isel(seed=0).to_numpy() for name in ("p2", "q1")]
         turned = inputs.basis.T @ found[0] @ found[1] @ inputs.basis
         coupled = coupled_modes(self.spectrum, length, root, root, time)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import SeparateAttention
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.beyond.rotation import draw_rotation, rotation_numbers
 from saddlescope.figures.kit.claim import Claim, at_least, equal, relatively_within, within
@@ -27,6 +27,7 @@ from saddlescope.figures.kit.panels import (
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import learned_share, staircase_numbers
 from saddlescope.measure import first_crossing
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
@@ -172,29 +173,29 @@ class NoiseAndShift(AbstractFigure):
         }
 
     def _train(self, watch: Watch, name: str, task: InContextRegression) -> Trajectory:
-        return watch.train(
-            name,
+        setting = Setting(
             SeparateAttention(heads=self.heads),
             task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientFlow(until=self.until),
-            record=Record(points=self.points, spacing="log"),
+            GradientFlow(until=self.until),
+            RandomStart(self.init_scale),
+            Record(points=self.points, spacing="log"),
+            self.seeds,
         )
+        return watch.train(name, setting)
 
     def _rotate(self, watch: Watch) -> Trajectory:
         task = InContextRegression(
             self.rotating_spectrum, self.context_length, self.rotating_tasks, self.rotating_queries
         )
-        return watch.train(
-            "rotating",
+        setting = Setting(
             SeparateAttention(heads=self.rotating_heads),
             task,
-            init_scale=self.rotating_scale,
-            seeds=self.rotating_seeds,
-            method=GradientFlow(until=self.rotating_until),
-            record=Record(points=self.points),
+            GradientFlow(until=self.rotating_until),
+            RandomStart(self.rotating_scale),
+            Record(points=self.points),
+            self.rotating_seeds,
         )
+        return watch.train("rotating", setting)
 
 
 def _case_numbers(run: Trajectory) -> xr.Dataset:

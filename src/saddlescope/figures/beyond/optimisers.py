@@ -10,9 +10,8 @@ import optax
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow, Optimiser, Record
+from saddlescope.dynamics import Optimiser
 from saddlescope.figures.beyond.descents import descent_numbers, first_drop_times
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -28,27 +27,23 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.task import InContextRegression
+from saddlescope.figures.zhang.staircase import STAIRCASE, initial_scale
+from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
-from saddlescope.trajectory import Trajectory
+
+_FLOW = STAIRCASE.replace(init_scale=0.05, until=15_000.0, points=1000, spacing="log")
 
 
 @dataclass(frozen=True)
 class Optimisers(AbstractFigure):
     """Flow, heavy-ball momentum and Adam from the same weights."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    init_scale: float = 0.05
-    seeds: int = 6
-    until: float = 15_000.0
+    setting: Setting = _FLOW
     momentum: float = 0.9
     momentum_rate: float = 0.001
     adam_rate: float = 0.001
     adam_steps: int = 6000
     scales: tuple[float, ...] = (0.1, 0.05, 0.025, 0.0125)
-    points: int = 1000
 
     id = "optimisers"
     title = "Momentum keeps the staircase, Adam does not"
@@ -70,34 +65,27 @@ class Optimisers(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Optimisers:
-        return cls(seeds=2, momentum_rate=0.002, scales=(0.1, 0.025), points=600)
+        return cls(_FLOW.replace(seeds=2, points=600), momentum_rate=0.002, scales=(0.1, 0.025))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
+        flow, end = self.setting, self.setting.method.end
         time_of_step = 2 * self.momentum_rate / (1 - self.momentum)
-        flow, ball, adam = (
-            GradientFlow(until=self.until),
-            Optimiser(
-                optax.sgd(self.momentum_rate, momentum=self.momentum),
-                steps=round(self.until / time_of_step),
-            ),
-            Optimiser("adam", steps=self.adam_steps, learning_rate=self.adam_rate),
+        ball = Optimiser(
+            optax.sgd(self.momentum_rate, momentum=self.momentum), steps=round(end / time_of_step)
         )
-        plan: list[tuple[str, Any, float]] = [
-            ("flow", flow, self.init_scale),
-            ("momentum", ball, self.init_scale),
-            ("adam", adam, self.init_scale),
-        ]
+        adam = Optimiser("adam", steps=self.adam_steps, learning_rate=self.adam_rate)
+        plan = {
+            "flow": flow,
+            "momentum": flow.replace(method=ball),
+            "adam": flow.replace(method=adam),
+        }
         for scale in self.scales:
             # The first drop comes at a time that goes as 1/w.
-            until = self.until * self.init_scale / scale
-            plan.append((f"flow-{scale:g}", GradientFlow(until=until), scale))
-            plan.append((f"adam-{scale:g}", adam, scale))
-        runs = {
-            name: self._train(watch, name, task, method, scale)
-            for name, method, scale in watch.each(plan)
-        }
-        data = xr.Dataset({"level_loss": ("level", plateau_losses(task))})
+            until = end * initial_scale(flow) / scale
+            plan[f"flow-{scale:g}"] = flow.replace(init_scale=scale, until=until)
+            plan[f"adam-{scale:g}"] = flow.replace(init_scale=scale, method=adam)
+        runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
+        data = xr.Dataset({"level_loss": ("level", plateau_losses(flow.task))})
         for name in ("flow", "momentum", "adam"):
             data = data.merge(descent_numbers(runs[name], name))
         data["momentum_drop_time"] *= time_of_step
@@ -171,19 +159,6 @@ class Optimisers(AbstractFigure):
         _draw_scales(axes[1, 0], data)
         _draw_shares(axes[1, 1], data)
         return drawing
-
-    def _train(
-        self, watch: Watch, name: str, task: InContextRegression, method: Any, scale: float
-    ) -> Trajectory:
-        return watch.train(
-            name,
-            SeparateAttention(heads=self.heads),
-            task,
-            init_scale=scale,
-            seeds=self.seeds,
-            method=method,
-            record=Record(points=self.points, spacing="log"),
-        )
 
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from saddlescope.attention import MergedAttention
+from saddlescope.attention import MergedAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
@@ -25,6 +25,7 @@ from saddlescope.figures.kit.panels import (
     sheet,
 )
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, TaskPool
 from saddlescope.theory import block_loss, block_optimum, plateau_losses, time_course
 
@@ -78,14 +79,14 @@ class TaskPoolFigure(AbstractFigure):
         model = MergedAttention(heads=self.heads, blocks="full")
         pooled, fresh, drift = [], [], []
         for count in watch.each(self.tasks):
-            run = watch.train(
-                f"tasks-{count}",
+            setting = Setting(
                 model,
                 self._pool(count, 0),
-                init_scale=self.init_scale,
-                method=GradientFlow(until=self.until),
-                record=Record(points=self.points, spacing="log"),
+                GradientFlow(until=self.until),
+                RandomStart(self.init_scale),
+                Record(points=self.points, spacing="log"),
             )
+            run = watch.train(f"tasks-{count}", setting)
             pooled.append(run.loss[0])
             fresh.append(run.dataset["loss_in_context"].to_numpy()[0])
             balance = run.dataset["value_balance"]

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import xarray as xr
 
 from saddlescope import storage
-from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics import Progress, train
 from saddlescope.errors import CannotRead
 from saddlescope.figures.kit.version import transformer_version
@@ -55,10 +54,11 @@ class Watch:
         self._begin, self._end = begin, end
         self.done(1)
 
-    def train(
-        self, name: str, model: AbstractAttention | Setting, task: Any = None, **settings: Any
-    ) -> Trajectory:
-        """`saddlescope.train`, watched; under the same name an interrupted run goes on."""
+    def train(self, name: str, setting: Setting, start: Trajectory | None = None) -> Trajectory:
+        """Carry out a setting, watched; under the same name an interrupted run goes on.
+
+        `start` is a run at whose end it begins.
+        """
         saved, checkpoint = self._place(name), self._place(f"{name}.npz")
         if saved is not None and saved.exists():
             return storage.load(saved)
@@ -70,12 +70,12 @@ class Watch:
             self.done(progress.share)
 
         try:
-            run = train(model, task, progress=report, checkpoint=checkpoint, **settings)
+            run = train(setting, start=start, progress=report, checkpoint=checkpoint)
         except CannotRead:
             # What is left of an interrupted run is of another setting, or torn.
             assert checkpoint is not None
             checkpoint.unlink(missing_ok=True)
-            run = train(model, task, progress=report, checkpoint=checkpoint, **settings)
+            run = train(setting, start=start, progress=report, checkpoint=checkpoint)
         if saved is not None and last.seconds > _WORTH_KEEPING:
             run.save(saved)
         return run

@@ -9,13 +9,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import LinearTransformer
+from saddlescope.attention import GivenStart, LinearTransformer
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import StochasticGradientDescent
+from saddlescope.dynamics import Record, StochasticGradientDescent
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing
+from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression
 from saddlescope.theory import batch_spread, coupled_modes, logistic_modes
 
@@ -65,16 +66,15 @@ class AbstractModesFigure(AbstractFigure):
         legs: list[xr.Dataset] = []
         run = None
         for leg, rate in enumerate(watch.each(self.learning_rates)):
-            run = watch.train(
-                f"leg {leg}",
+            setting = Setting(
                 model,
                 self.task,
                 # Steps are counted from the leg's own begin: a key of its own draws new prompts.
-                method=StochasticGradientDescent(rate, self.steps, self.batch_size, key=leg),
-                weights=model.start(basis, root, root) if run is None else None,
-                start=run,
-                record=self.points + 1,
+                StochasticGradientDescent(rate, self.steps, self.batch_size, key=leg),
+                GivenStart(model.start(basis, root, root) if run is None else run.weights()),
+                Record(points=self.points + 1),
             )
+            run = watch.train(f"leg {leg}", setting, run)
             legs.append(run.dataset.isel(seed=0, time=slice(int(leg > 0), None)))
         joined = xr.concat(legs, "time", combine_attrs="drop")
         names = ["loss", "norm_balance", *model.axes]

@@ -11,14 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from saddlescope.attention import LinearTransformer
+from saddlescope.attention import LinearTransformer, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.drawing import Drawing
-from saddlescope.dynamics import GradientDescent
+from saddlescope.dynamics import GradientDescent, Record
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, colour, legend
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import AbstractModesFigure
+from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression
 from saddlescope.theory import coupled_fixed_point, logistic_modes
 
@@ -156,15 +157,15 @@ class MT1(AbstractModesFigure):
     def _rest(self, watch: Watch, length: int) -> xr.Dataset:
         """Where descents from random weights end, and both theories of it."""
         task = AlignedRegression(self.spectrum, length)
-        run = watch.train(
-            f"context {length}",
+        setting = Setting(
             LinearTransformer(),
             task,
-            init_scale=self.init_scale,
-            seeds=self.seeds,
-            method=GradientDescent(self.exact_rate, self.exact_steps),
-            record=2,
+            GradientDescent(self.exact_rate, self.exact_steps),
+            RandomStart(self.init_scale),
+            Record(points=2),
+            self.seeds,
         )
+        run = watch.train(f"context {length}", setting)
         final, basis = run.weights(), task.spectrum.basis
         value, query = (basis.T @ final[name] @ basis for name in ("p2", "q1"))
         p, q = (np.diagonal(matrix, axis1=1, axis2=2) for matrix in (value, query))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import AbstractLinearAttention, RandomStart, Weights
+from saddlescope.attention import AbstractLinearAttention, GivenStart, RandomStart, Weights
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing, stages
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
 from saddlescope.theory import lazy_course
 
@@ -41,15 +42,16 @@ class ScaleRuns:
         """The losses of one model at all scales, and what they would be by a frozen kernel."""
         time = np.concatenate([[0.0], np.geomspace(_EARLIEST, self.until, self.points - 1)])
         starts = self.starts(task, model)
-        run = watch.train(
-            name,
+        shape = (len(self.scales), self.seeds)
+        setting = Setting(
             model,
             task,
-            weights={key: np.concatenate([start[key] for start in starts]) for key in starts[0]},
-            method=GradientFlow(until=self.until, converged=1e-7),
-            record=Record(at=time, weights=False),
+            GradientFlow(until=self.until, converged=1e-7),
+            GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]}),
+            Record(at=time, weights=False),
+            len(self.scales) * self.seeds,
         )
-        shape = (len(self.scales), self.seeds)
+        run = watch.train(name, setting)
         # The run ends where all have converged.
         rows = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         loss = rows.reshape(*shape, -1)

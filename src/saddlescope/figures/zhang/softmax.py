@@ -10,9 +10,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import AbstractLinearAttention, MergedAttention, SeparateAttention
+from saddlescope.attention import (
+    AbstractLinearAttention,
+    MergedAttention,
+    RandomStart,
+    SeparateAttention,
+)
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientDescent
+from saddlescope.dynamics import GradientDescent, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import (
@@ -26,6 +31,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing, stages
+from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, Prompts
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
@@ -132,15 +138,15 @@ class Softmax(AbstractFigure):
             else SeparateAttention(self.separate_heads, rank=1, activation=activation)
         )
         steps = self.merged_steps if is_merged else self.separate_steps
-        return watch.train(
-            f"{name}-{activation}",
+        setting = Setting(
             model,
             prompts,
-            init_scale=self.merged_scale if is_merged else self.separate_scale,
-            seeds=self.seeds,
-            method=GradientDescent(self.learning_rate, steps),
-            record=self.points,
+            GradientDescent(self.learning_rate, steps),
+            RandomStart(self.merged_scale if is_merged else self.separate_scale),
+            Record(points=self.points),
+            self.seeds,
         )
+        return watch.train(f"{name}-{activation}", setting)
 
 
 def _mirrored(prompts: Prompts) -> Prompts:
