@@ -12,7 +12,7 @@ TASK = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
 def test_one_head_follows_the_implicit_solution(direction):
     """Started along an eigenvector, the head stays on it and grows as T12 says."""
     model = ss.SeparateAttention(heads=2)
-    start = ss.EigenvectorStart(direction=direction, scale=0.2)
+    start = ss.EigenvectorStart(direction=direction, init_scale=0.2)
     until = [200, 4000][direction == 3]
     run = ss.train(model, TASK, init=start, method=ss.GradientFlow(until=until), record=200)
     course = ss.theory.head_time_course(TASK, direction, 0.2, times=run.time)
@@ -28,7 +28,7 @@ def test_in_order_saddles_are_waited_at(subset):
     run = ss.train(
         model,
         TASK,
-        init=ss.FixedPointStart(subset, scale=1e-3),
+        init=ss.FixedPointStart(subset, init_scale=1e-3),
         method=ss.GradientFlow(until=500),
         record=50,
     )
@@ -42,7 +42,7 @@ def test_a_strict_saddle_is_left_by_the_predicted_rotation():
     run = ss.train(
         model,
         TASK,
-        init=ss.FixedPointStart((1,), scale=1e-6),
+        init=ss.FixedPointStart((1,), init_scale=1e-6),
         method=ss.GradientFlow(until=1000),
         record=1000,
     )

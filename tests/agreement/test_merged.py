@@ -10,7 +10,7 @@ def test_white_covariance_in_closed_form():
     """T9 from its own start is exact: the loss agrees to the solver's tolerance."""
     task = ss.InContextRegression(spectrum="white:4", context_length=31)
     model = ss.MergedAttention(heads=8)
-    start = ss.BalancedStart(scale=0.05, direction="aligned")
+    start = ss.BalancedStart(init_scale=0.05, direction="aligned")
     run = ss.train(model, task, init=start, method=ss.GradientFlow(until=6), record=200)
     weights = start.weights(model, task, seed=0)
     course = ss.theory.time_course(task, weights=weights, times=run.time)
