@@ -91,7 +91,7 @@ def test_a_trajectory_is_frozen(run: ss.Trajectory) -> None:
 
 def test_a_seed_is_a_label(run: ss.Trajectory) -> None:
     labelled = dataclasses.replace(run, setting=run.setting.replace(seeds=(3, 7, 5)))
-    assert [labelled.place(seed) for seed in (3, 7, 5)] == [0, 1, 2]
+    assert [labelled.index_of(seed) for seed in (3, 7, 5)] == [0, 1, 2]
     for name, array in labelled.weights(seed=7, index=4).items():
         np.testing.assert_array_equal(array, run.dataset[name][1, 4])
     for wrong in (0, 4, -1):

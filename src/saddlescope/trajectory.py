@@ -76,7 +76,7 @@ class Trajectory:
         """Whether no seed was interrupted."""
         return all(outcome.result is not Result.INTERRUPTED for outcome in self.outcomes)
 
-    def place(self, seed: int) -> int:
+    def index_of(self, seed: int) -> int:
         """Where a seed stands in the ensemble, along the first axis of every array."""
         label = whole_number("seed", seed, at_least=0)
         if label not in self.setting.seeds:
@@ -91,7 +91,7 @@ class Trajectory:
         stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
         arrays = [array.isel(time=index) if "time" in array.dims else array for array in stored]
         if seed is not None:
-            arrays = [array.isel(seed=self.place(seed)) for array in arrays]
+            arrays = [array.isel(seed=self.index_of(seed)) for array in arrays]
         return {name: array.to_numpy() for name, array in zip(names, arrays, strict=True)}
 
     def stages(self, *, smoothing: float | None = None) -> tuple[Stages, ...]:

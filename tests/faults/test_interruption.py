@@ -27,7 +27,7 @@ DRIVER = """
 import os, signal, sys
 from saddlescope import storage
 from saddlescope.cli import main
-from saddlescope.dynamics import checkpoint, job
+from saddlescope.dynamics import _checkpoint as checkpoint, _job as job
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 job._FIRST_SEGMENT = 100

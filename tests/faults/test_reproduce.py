@@ -20,7 +20,7 @@ WORDS = shlex.split(
 DRIVER = """
 import os, signal, sys
 from saddlescope.cli import main
-from saddlescope.dynamics import _job
+from saddlescope.dynamics import _job as job
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 job._FIRST_SEGMENT = 100

@@ -1,5 +1,6 @@
 """`fit`: labels, seeds, records, going on from a checkpoint, and what is refused."""
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_the_metrics_are_those_of_the_final_weights(usual: Fit) -> None:
         for name, array in usual.weights.items():
             norm = np.linalg.norm(array[place])
             assert float(last["norm"].sel(weight=name)) == pytest.approx(norm, rel=1e-5)
+
+
+def test_a_decoder_is_named_by_its_seed(usual: Fit) -> None:
+    labelled = dataclasses.replace(usual, dataset=usual.dataset.assign_coords(seed=[3, 7]))
+    for name, array in labelled.decoder(7).weights.items():
+        np.testing.assert_array_equal(array, usual.weights[name][1])
+    with pytest.raises(InvalidInput, match="seed = 1: the training has seeds 3, 7"):
+        labelled.decoder(1)
 
 
 def test_training_lowers_the_loss() -> None:

@@ -42,7 +42,7 @@ def animate(
     """
     target = Path(path)
     writer = _writer(target, whole_number("frames_per_second", frames_per_second))
-    place = 0 if seed is None else trajectory.place(seed)
+    place = 0 if seed is None else trajectory.index_of(seed)
     if "effective_map" not in trajectory.dataset:
         raise InvalidInput("record.weights", False, "a film needs recorded weights")
     maps = effective_maps(trajectory, place)

@@ -29,7 +29,7 @@ def plot(
     Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
     default where the drops lie decades apart). `seed` is the first by default.
     """
-    place = 0 if seed is None else trajectory.place(seed)
+    place = 0 if seed is None else trajectory.index_of(seed)
     result = compare(trajectory) if comparison is None else comparison
     chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
     panels = _panels(trajectory)

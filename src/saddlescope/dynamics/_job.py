@@ -39,7 +39,7 @@ _CHECKPOINT_SECONDS = 5.0
 _PROBES = 4096
 
 
-def carry_out(
+def run_setting(
     setting: Setting,
     start: Trajectory | None = None,
     report: Report | None = None,

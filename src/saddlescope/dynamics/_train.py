@@ -58,7 +58,7 @@ def train(
     >>> round(float(run.loss[0, -1]), 3)
     0.136
     """
-    from saddlescope.dynamics._job import carry_out
+    from saddlescope.dynamics._job import run_setting
 
     if start is not None:
         _check_trajectory("start", start)
@@ -73,7 +73,7 @@ def train(
         seeds=seeds,
         record=record,
     )
-    return carry_out(setting, start, progress, checkpoint)
+    return run_setting(setting, start, progress, checkpoint)
 
 
 def make_setting(

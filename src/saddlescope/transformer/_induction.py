@@ -288,8 +288,8 @@ class _Shares:
         whole = sum(1 + layers for layers in self._layers)
         before = sum(1 + layers for layers in self._layers if layers < depth)
 
-        def tell(part: Progress) -> None:
+        def report_part(part: Progress) -> None:
             share = (before + (1 + depth) * part.share) / whole
             report(Progress(share, time.monotonic() - self._began))
 
-        return tell
+        return report_part

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int, Shaped
 
-from saddlescope.checks import AnyArray, seed_labels, whole_number
+from saddlescope.checks import AnyArray, list_seeds, seed_labels, whole_number
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.progress import Progress, Report
@@ -49,9 +49,13 @@ class Fit:
     weights: Arrays
     """By name, [seed, …]."""
 
-    def decoder(self, place: int = 0) -> Decoder:
-        """The decoder of one of the seeds."""
-        return Decoder.of(self.shape, {name: array[place] for name, array in self.weights.items()})
+    def decoder(self, seed: int | None = None) -> Decoder:
+        """The decoder of one of the seeds, the first by default."""
+        labels = tuple(self.dataset["seed"].to_numpy().tolist())
+        if seed is not None and seed not in labels:
+            raise InvalidInput("seed", seed, f"the training has seeds {list_seeds(labels)}")
+        index = 0 if seed is None else labels.index(seed)
+        return Decoder.of(self.shape, {name: array[index] for name, array in self.weights.items()})
 
 
 def fit(
@@ -108,7 +112,7 @@ def fit(
     )
     training = _Training(problem, optimiser, chosen, grid)
     with StopRequest() as stop:
-        return training.carry_out(stop, progress, checkpoint)
+        return training.run(stop, progress, checkpoint)
 
 
 def recorded_steps(steps: int, record: object) -> Int[np.ndarray, " record"]:
@@ -202,9 +206,7 @@ class _Training:
         """Names the training; seeds together or one after another can go on from one another."""
         return digest(describe(self.setting))
 
-    def carry_out(
-        self, stop: StopRequest, report: Report | None, checkpoint: str | Path | None
-    ) -> Fit:
+    def run(self, stop: StopRequest, report: Report | None, checkpoint: str | Path | None) -> Fit:
         """Begin or go on, to the end."""
         state, recorded = begin(self.problem, self.seeds), _Recorded()
         folder = None if checkpoint is None else Folder(checkpoint, self.digest)

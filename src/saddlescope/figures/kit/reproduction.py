@@ -84,9 +84,9 @@ def reproduce(
     results = []
     for place, figure in enumerate(figures):
         begin, share = sum(weights[:place]) / sum(weights), weights[place] / sum(weights)
-        tell = _teller(report, figure.id, begin, share)
-        tell(0.0)
-        results.append(_make(figure, out, tell, films))
+        report_share = _share_reporter(report, figure.id, begin, share)
+        report_share(0.0)
+        results.append(_make(figure, out, report_share, films))
     return tuple(results)
 
 
@@ -127,35 +127,37 @@ def command_of(figure: AbstractFigure) -> str:
     return shlex.join(sorted(commands, key=len)[0])
 
 
-def _teller(
+def _share_reporter(
     report: Callable[[str, float], object] | None, name: str, begin: float, share: float
 ) -> Callable[[float], None]:
-    def tell(done: float) -> None:
+    def report_share(done: float) -> None:
         if report is not None:
             report(name, begin + share * done)
 
-    return tell
+    return report_share
 
 
 def _weight(figure: AbstractFigure) -> float:
     return 1.0 if figure == type(figure).quick() else figure.seconds
 
 
-def _make(figure: AbstractFigure, out: Path, tell: Callable[[float], None], films: bool) -> Result:
+def _make(
+    figure: AbstractFigure, out: Path, report_share: Callable[[float], None], films: bool
+) -> Result:
     folder = out / figure.id
     quick, command = figure == type(figure).quick(), command_of(figure)
     try:
         key = _key(figure)
         record = _current_record(folder, key)
         if record is None:
-            watch = Watch(tell, folder / "unfinished" / key, out / "runs")
+            watch = Watch(report_share, folder / "unfinished" / key, out / "runs")
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
             _keep_data(data, folder, figure.film)
         else:
             data = xr.load_dataset(folder / _DATA, engine="scipy")
-            seconds, watch = float(str(record["seconds"])), Watch(tell)
+            seconds, watch = float(str(record["seconds"])), Watch(report_share)
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
             tidy(drawing)

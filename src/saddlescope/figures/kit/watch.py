@@ -80,7 +80,7 @@ class Watch:
             run.save(saved)
         return run
 
-    def carry_out(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
+    def run(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
         """Run an experiment with transformers, or read it where it was run before."""
         home = None
         if self._shared is not None:

@@ -47,7 +47,7 @@ class AbstractGrokkingFigure(AbstractFigure):
         return cls(GrokkingExperiment(steps=2000, record=51))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return grokking_numbers(watch.carry_out(self.experiment))
+        return grokking_numbers(watch.run(self.experiment))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (*delay_claims(data), *measure_claims(data))

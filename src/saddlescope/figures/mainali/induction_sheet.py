@@ -61,7 +61,7 @@ class AbstractInductionFigure(AbstractFigure):
         return self.experiment.inputs()
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(watch.carry_out(self.experiment))
+        return induction_numbers(watch.run(self.experiment))
 
     def draw(self, data: xr.Dataset) -> Figure:
         return draw_induction(data, self.rows)

@@ -87,7 +87,7 @@ class MT3(AbstractModesFigure):
     def _grokking(self, watch: Watch) -> xr.Dataset:
         preset = one_of("grokking", self.grokking, ("default", "quick"))
         experiment = GrokkingExperiment.quick() if preset == "quick" else GrokkingExperiment()
-        return grokking_numbers(watch.carry_out(experiment))[list(_GROKKING)]
+        return grokking_numbers(watch.run(experiment))[list(_GROKKING)]
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         first = float(data["exact_loss"][0])
