@@ -38,7 +38,8 @@ def test_the_fields_of_parts_stand_in_the_parts_place() -> None:
     values = flat_plain(PLAIN)
     assert values["heads"] == 5
     assert values["spectrum"] == [0.4, 0.3, 0.2, 0.1]
-    assert values["seeds"] == [0, 1, 2]
+    assert values["seeds"] == 3
+    assert flat_plain(PLAIN.replace(seeds=(3, 7)))["seeds"] == [3, 7]
     # What is taken alone to build a task, and not stored, has no value.
     assert set(names) - set(values) == {"covariance"}
 
