@@ -86,10 +86,7 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
         name, text = next(iter(given.items()))
         raise InvalidInput(name.replace("_", "-"), text, _allowed(name, kinds))
     if seeds is not None or "seeds" not in values:
-        text = "1" if seeds is None else seeds
-        values["seeds"] = Field("seeds", "tuple[int, ...]", 1, "").parse(text)
-        if "," not in text:
-            (values["seeds"],) = values["seeds"]  # type: ignore[misc]
+        values["seeds"] = fields_of(Setting)["seeds"].parse("1" if seeds is None else seeds)
     return Setting.from_dict(values, arrays)
 
 
