@@ -55,6 +55,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotRead, match="no such file"):
         load_metrics(path)
     save_metrics(metrics(), path)
+    with pytest.raises(CannotRead, match="older format"):
+        load_metrics(path, setting="other")
+    save_metrics(metrics().assign_attrs(setting='{"format": 2}'), path)
     with pytest.raises(CannotRead, match="another experiment"):
         load_metrics(path, "two")
     path.write_bytes(b"damaged")

@@ -61,7 +61,9 @@ def test_the_dataset_is_labelled(usual: Fit) -> None:
     assert dataset["seed"].to_numpy().tolist() == [3, 5]
     assert dataset["step"].to_numpy().tolist() == [0, 4, 8, 12]
     assert dataset["weight"].to_numpy().tolist() == list(SHAPE.weights)
-    assert json.loads(dataset.attrs["setting"])["source"] == "repeated"
+    setting = json.loads(dataset.attrs["setting"])
+    assert setting["format"] == 2
+    assert setting["source"]["kind"] == "repeated_tokens"
     assert not dataset["diverged"].any()
     for name, variable in dataset.data_vars.items():
         assert name == "diverged" or variable.dtype == np.float64
