@@ -1,5 +1,8 @@
 """The fields of a setting and of its parts as one flat list of names."""
 
+from dataclasses import dataclass, field
+from typing import ClassVar
+
 import numpy as np
 import optax
 import pytest
@@ -74,3 +77,19 @@ def test_a_value_without_parts_has_its_own_fields() -> None:
     assert replace_fields(RandomStart(0.1), {"init_scale": 0.2}) == RandomStart(0.2)
     with pytest.raises(InvalidInput, match="scale = 3: is no field here; there are init_scale"):
         replace_fields(RandomStart(0.1), {"scale": 3})
+
+
+@dataclass(frozen=True)
+class _OverScales:
+    setting: Setting = field(default_factory=lambda: PLAIN)
+    scales: tuple[float, ...] = (0.1, 0.2)
+    varied: ClassVar[tuple[str, ...]] = ("init_scale",)
+
+
+def test_what_a_class_varies_is_nobody_elses() -> None:
+    value = _OverScales()
+    assert "init_scale" not in flat_fields(value)
+    assert "init_scale" not in flat_plain(value)
+    assert replace_texts(value, {"heads": "2"}).setting.model == SeparateAttention(2, 1)
+    with pytest.raises(InvalidInput, match="init-scale"):
+        replace_texts(value, {"init_scale": "0.3"})

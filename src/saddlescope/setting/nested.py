@@ -18,15 +18,17 @@ Value = TypeVar("Value")
 def flat_fields(value: object) -> dict[str, Field]:
     """The fields of a dataclass by name; those of a part that it holds stand in the part's place.
 
+    What a class names in `varied` it gives values of its own, so that nobody else can.
+
     >>> from saddlescope.attention import RandomStart
     >>> list(flat_fields(RandomStart(.1)))
     ['init_scale']
     """
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     for name, field in fields_of(type(value)).items():
         held = getattr(value, name, None)
-        found |= flat_fields(held) if is_part(held) else {name: field}
-    return found
+        fields |= flat_fields(held) if is_part(held) else {name: field}
+    return {name: fields[name] for name in fields if name not in _varied(value)}
 
 
 def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
@@ -35,10 +37,10 @@ def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict
     chosen = value.written() if isinstance(value, Written) else value
     if not isinstance(chosen, Mapping):
         chosen = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}  # type: ignore[arg-type]
-    found: dict[str, Plain] = {}
+    values: dict[str, Plain] = {}
     for name, held in chosen.items():
-        found |= flat_plain(held, kept) if is_part(held) else {name: to_plain(held, kept)}
-    return found
+        values |= flat_plain(held, kept) if is_part(held) else {name: to_plain(held, kept)}
+    return {name: values[name] for name in values if name not in _varied(value)}
 
 
 def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
@@ -71,6 +73,11 @@ def replace_texts(value: Value, texts: Mapping[str, str]) -> Value:
                 name.replace("_", "-"), text, f"is no field here; there are {', '.join(known)}"
             )
     return replace_fields(value, {name: known[name].parse(text) for name, text in texts.items()})
+
+
+def _varied(value: object) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(type(value), "varied", ())
+    return names
 
 
 def _has(part: object, name: str) -> bool:

@@ -34,6 +34,9 @@ class AbstractFigure(abc.ABC):
     seconds: ClassVar[float]
     """About how long it takes on two cores, in seconds: its weight in the progress bar."""
 
+    varied: ClassVar[tuple[str, ...]] = ()
+    """The fields of the setting that it holds which it gives values of its own: no flags."""
+
     verb: ClassVar[str] = "reproduce"
     """The verb of the command line that makes it."""
 
