@@ -80,6 +80,7 @@ def test_an_unexpected_verdict_ends_with_one(
     [
         (["fig99"], "figure = 'fig99': must be one of fig1, fig3"),
         (["fig3", "--colour", "red"], "colour = 'red': no such option; there are"),
+        (["fig4", "--rank", "2"], "rank = '2': no such option; there are"),
         (["fig3", "--seeds"], "seeds = '': needs a value"),
         (["fig3", "--seeds", "x"], "seeds = 'x': must be a whole number, at least 1"),
         (["fig3", "--seeds", "0"], "seeds = 0: must be"),

@@ -94,8 +94,8 @@ def test_one_number_stands_for_all_predicted() -> None:
 
 
 def test_the_dictionary_has_the_documented_keys() -> None:
-    found = within("a", 1.0, 1.1, 0.2).expected_to_fail("because").to_dict()
-    assert found == {
+    values = within("a", 1.0, 1.1, 0.2).expected_to_fail("because").to_dict()
+    assert values == {
         "name": "a",
         "relation": "within",
         "expected": "fails",
@@ -105,7 +105,7 @@ def test_the_dictionary_has_the_documented_keys() -> None:
         "tolerance": 0.2,
         "reason": "because",
     }
-    assert {type(found[name]) for name in ("relation", "expected", "verdict")} == {str}
+    assert {type(values[name]) for name in ("relation", "expected", "verdict")} == {str}
 
 
 def test_relations_and_verdicts_are_closed_sets() -> None:

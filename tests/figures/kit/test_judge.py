@@ -32,23 +32,23 @@ def test_levels_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     true_levels = _predict.predicted_levels
     scaled = lambda task, model: 1.05 * true_levels(task, model)  # noqa: E731
     monkeypatch.setattr(_compare, "predicted_levels", scaled)
-    found = failed()
-    assert LEVELS in found
-    assert not found & {ORDER, KEYS, CONSERVED}
+    names = failed()
+    assert LEVELS in names
+    assert not names & {ORDER, KEYS, CONSERVED}
 
 
 def test_eigenvectors_permuted(monkeypatch: pytest.MonkeyPatch) -> None:
     true_modes = fig3.modes
 
     def permuted(task: Any) -> Any:
-        found = true_modes(task)
-        object.__setattr__(found, "basis", np.roll(found.basis, 1, axis=1))
-        return found
+        modes = true_modes(task)
+        object.__setattr__(modes, "basis", np.roll(modes.basis, 1, axis=1))
+        return modes
 
     monkeypatch.setattr(fig3, "modes", permuted)
-    found = failed()
-    assert ORDER in found
-    assert not found & {LEVELS, CONSERVED}
+    names = failed()
+    assert ORDER in names
+    assert not names & {LEVELS, CONSERVED}
 
 
 def test_the_sign_of_a_conserved_quantity_flipped(monkeypatch: pytest.MonkeyPatch) -> None:

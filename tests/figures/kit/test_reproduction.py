@@ -94,9 +94,9 @@ def _forget() -> None:
 
 
 def test_everything_is_written(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
+    reports: list[tuple[str, float]] = []
     first, second = reproduce(
-        [Parabola(), Line()], tmp_path, report=lambda name, share: told.append((name, share))
+        [Parabola(), Line()], tmp_path, report=lambda name, share: reports.append((name, share))
     )
     assert first.as_expected
     assert second.as_expected
@@ -106,9 +106,9 @@ def test_everything_is_written(tmp_path: Path) -> None:
     assert set(second.files) == {"png", "svg", "pdf", "data", "film"}
     assert not list(tmp_path.rglob("*unfinished*"))
     assert not list(tmp_path.rglob("*.part"))
-    shares = [share for _, share in told]
+    shares = [share for _, share in reports]
     assert shares == sorted(shares)
-    assert ("parabola", pytest.approx(1 / 3)) in told
+    assert ("parabola", pytest.approx(1 / 3)) in reports
     values = first.to_dict()
     assert {"id", "seconds", "claims"} <= set(values)
     json.dumps(values, allow_nan=False)
@@ -200,10 +200,10 @@ def test_what_is_unfinished_of_another_setting_is_left_alone(
     folders: list[Path] = []
 
     def interrupted(self: Parabola, watch: Watch) -> xr.Dataset:
-        place = watch._place("run")
-        assert place is not None
-        folders.append(place)
-        place.write_text("unfinished")
+        path = watch._path("run")
+        assert path is not None
+        folders.append(path)
+        path.write_text("unfinished")
         raise Interrupted(None)
 
     with monkeypatch.context() as patch:

@@ -18,8 +18,8 @@ def test_cosines_do_not_see_length_or_sign():
 
 def test_the_least_parallel_pair_of_heads():
     heads = np.stack([np.eye(2), -2 * np.eye(2), np.array([[1.0, 1.0], [0.0, 1.0]])])
-    found = fig6._least_parallel(heads[None, None])
-    np.testing.assert_allclose(found, [[2 / np.sqrt(6)]])
+    least = fig6._least_parallel(heads[None, None])
+    np.testing.assert_allclose(least, [[2 / np.sqrt(6)]])
 
 
 def test_a_mirrored_prompt_has_its_query_and_target_reversed():
@@ -50,5 +50,5 @@ def test_distances_are_shares_of_the_fall_of_linear_attention():
             "separate_linear_level": ("level", [1.0, 0.5, 0.1]),
         }
     )
-    found = softmax._distance(data, "separate")
-    np.testing.assert_allclose(found, [[0.0, 0.05 / 0.9, 0.1 / 0.9], [0.0, 0.0, np.nan]])
+    distances = softmax._distance(data, "separate")
+    np.testing.assert_allclose(distances, [[0.0, 0.05 / 0.9, 0.1 / 0.9], [0.0, 0.0, np.nan]])

@@ -14,14 +14,14 @@ TIME = np.linspace(0.0, 200.0, 2001)
 
 def two_heads():
     """Head 2 learns e1 and head 1 learns e2, each by T12 from a value of .1 and .06."""
-    found = modes(TASK)
+    amplitude = modes(TASK).amplitude
     courses = [head_time_course(TASK, mode, size, TIME) for mode, size in ((0, 0.1), (1, 0.06))]
     values = np.stack([courses[1].value, -courses[0].value], axis=1)
     keys = np.zeros((len(TIME), 2, 2))
     keys[:, 0] = np.array([0.6, 0.8]) * courses[1].value[:, None]
     keys[:, 1, 0] = courses[0].value
     learned = np.stack(
-        [course.value**3 / found.amplitude[mode] for mode, course in enumerate(courses)], axis=1
+        [course.value**3 / amplitude[mode] for mode, course in enumerate(courses)], axis=1
     )
     drops = [float(course.drop_time) for course in courses]
     return xr.Dataset(
@@ -31,7 +31,7 @@ def two_heads():
             "learned": (("seed", "time", "direction"), learned[None]),
             "key": (("seed", "time", "head", "direction"), keys[None]),
             "value": (("seed", "time", "head"), values[None]),
-            "saturation": ("direction", np.cbrt(found.amplitude)),
+            "saturation": ("direction", np.cbrt(amplitude)),
         },
         coords={"time": TIME},
     )
@@ -73,9 +73,9 @@ def test_values_are_sorted_by_when_they_grow():
         },
         coords={"time": time, "level": np.arange(5)},
     )
-    found = fig8._sorted_by_growth(data, rank=2)
-    np.testing.assert_allclose(found["value"].values[0, -1], [1.5, 1.5, 0.0])
+    by_growth = fig8._sorted_by_growth(data, rank=2)
+    np.testing.assert_allclose(by_growth["value"].values[0, -1], [1.5, 1.5, 0.0])
     # Half of the value with one eigenvector, at drops 0 and 2 only.
-    np.testing.assert_allclose(found["growth_time"].values[0], [15.0, np.nan, 55.0, np.nan])
-    assert found["grown_values"].values[0].tolist() == [0, 1, 1, 2, 2]
-    np.testing.assert_allclose(found["plateau_value"].values[0], shortest)
+    np.testing.assert_allclose(by_growth["growth_time"].values[0], [15.0, np.nan, 55.0, np.nan])
+    assert by_growth["grown_values"].values[0].tolist() == [0, 1, 1, 2, 2]
+    np.testing.assert_allclose(by_growth["plateau_value"].values[0], shortest)

@@ -50,8 +50,8 @@ def aligned_run(bare_run):
 
 def test_waits_are_from_drop_to_drop_and_their_estimates_from_the_value_then(bare_run):
     run, courses = aligned_run(bare_run)
-    found = aligned_waits(run)
-    waits, estimates = found["aligned_wait"].values[0], found["aligned_estimate"].values[0]
+    data = aligned_waits(run)
+    waits, estimates = data["aligned_wait"].values[0], data["aligned_estimate"].values[0]
     drops = np.cumsum(waits)
     # The loss of a sum of modes is midway where the mode has 1 - 1/√2 of its amplitude.
     for drop, course in zip(drops, courses, strict=True):

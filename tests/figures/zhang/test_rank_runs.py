@@ -28,8 +28,8 @@ GOOD = [[0.9, 0.5, 0.4, 0.3], [0.9, 0.1, 0.5, 0.05]]
 
 
 def test_plateaus_at_multiples_of_the_rank():
-    found = is_multiple(table(GOOD), "plateau")
-    assert found.tolist() == [[True] * 4, [True, False, True, False]]
+    multiple = is_multiple(table(GOOD), "plateau")
+    assert multiple.tolist() == [[True] * 4, [True, False, True, False]]
 
 
 def test_shares_of_the_time_at_the_end_of_each_plateau():
@@ -43,11 +43,11 @@ def test_shares_of_the_time_at_the_end_of_each_plateau():
 def test_the_loss_of_a_plateau_is_where_it_is_flattest():
     time = np.arange(9.0)
     loss = np.array([1.0, 1.0, 0.99, 0.5, 0.41, 0.4, 0.39, 0.2, 0.1])
-    found = rank_runs._plateaus(time, loss, np.array([2.5, 6.5, np.nan]))
-    assert found[0] == 1.0
-    assert found[1] == 0.4
-    assert found[2] == 0.1
-    assert np.isnan(found[3])
+    levels = rank_runs._plateaus(time, loss, np.array([2.5, 6.5, np.nan]))
+    assert levels[0] == 1.0
+    assert levels[1] == 0.4
+    assert levels[2] == 0.1
+    assert np.isnan(levels[3])
 
 
 def test_levels_are_judged_at_multiples_and_at_the_end_in_steps():

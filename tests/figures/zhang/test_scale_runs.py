@@ -12,9 +12,9 @@ TIME = np.concatenate([[0.0], np.geomspace(1e-4, 50, 2000)])
 def test_half_of_the_excess_is_lost_after_ln_2_over_the_rate():
     rates = np.array([0.5, 2.0])
     loss = 0.2 + 0.8 * np.exp(-rates[:, None] * TIME)
-    found = scale_runs.half_times(TIME, loss, 0.2)
+    half_times = scale_runs.half_times(TIME, loss, 0.2)
     # Records lie .7 % apart; a cubic is far better than that.
-    np.testing.assert_allclose(found, np.log(2) / rates, rtol=1e-5)
+    np.testing.assert_allclose(half_times, np.log(2) / rates, rtol=1e-5)
 
 
 def test_what_never_loses_half_has_no_time():

@@ -36,9 +36,9 @@ def test_the_share_learned_is_one_at_the_optimum(bare_run):
     shares = np.array([[0.0, 0.0, 0.0], [1.0, 0.5, 0.0]])
     maps = np.stack([(basis * (share * amplitude)) @ basis.T for share in shares])
     data = xr.Dataset({"effective_map": (("seed", "time", "dim", "query_dim"), maps[None])})
-    found = learned_share(bare_run(data), amplitude, basis)
-    np.testing.assert_allclose(found.values, shares[None], atol=1e-15)
-    assert found["direction"].values.tolist() == [0, 1, 2]
+    learned = learned_share(bare_run(data), amplitude, basis)
+    np.testing.assert_allclose(learned.values, shares[None], atol=1e-15)
+    assert learned["direction"].values.tolist() == [0, 1, 2]
 
 
 def test_the_head_that_wins_grows_most_in_size():

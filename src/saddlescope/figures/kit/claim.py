@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from xarray import DataArray
 
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.setting.plain import Plain
 
 Values = ArrayLike | Sequence[object] | DataArray
 """What is judged: numbers of any shape."""
-Numbers = float | tuple[Any, ...]
+Numbers = float | tuple[object, ...]
+"""They as plain values, nested as their shape is."""
 
 
 class Relation(StrEnum):
@@ -78,7 +79,7 @@ class Claim:
         """
         return _summary(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Plain values for JSON: null where a number is missing, never NaN."""
         return {
             "name": self.name,
@@ -92,7 +93,7 @@ class Claim:
         }
 
     def __repr__(self) -> str:
-        return f"Claim({self.name!r} {self._found}: {self.summary})"
+        return f"Claim({self.name!r} {self._outcome}: {self.summary})"
 
     def __str__(self) -> str:
         """The verdict, the claim and its numbers; in a second line why it was expected to fail."""
@@ -102,11 +103,11 @@ class Claim:
 
     def _repr_html_(self) -> str:
         why = f"<br>expected to fail: {escape(self.reason)}" if self.reason else ""
-        words = f"<b>{self._found}</b>: {escape(self.name)} [{escape(self.summary)}]"
+        words = f"<b>{self._outcome}</b>: {escape(self.name)} [{escape(self.summary)}]"
         return f"<p>{words}{why}</p>"
 
     @property
-    def _found(self) -> str:
+    def _outcome(self) -> str:
         return self.verdict if self.as_expected else f"{self.verdict} unexpectedly"
 
 
@@ -153,8 +154,7 @@ def equal(name: str, measured: Values, predicted: Values) -> Claim:
     >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3])
     Claim('the order of eigenvectors' holds: 1 2 3 = 1 2 3)
     """
-    found, wanted = _array(measured), _array(predicted)
-    same = found == wanted if found.shape == wanted.shape else np.array(False)
+    same = np.array_equal(_array(measured), _array(predicted))
     return _judge(name, Relation.EQUAL, measured, predicted, None, same)
 
 
@@ -166,10 +166,10 @@ def _near(
     tolerance: float,
     unit: FloatArray | float,
 ) -> Claim:
-    found, wanted = _array(measured), _array(predicted)
-    if found.shape != wanted.shape and wanted.ndim:
-        return _judge(name, relation, measured, predicted, tolerance, np.array(False))
-    close = np.abs(found - wanted) <= tolerance * unit
+    numbers, targets = _array(measured), _array(predicted)
+    close: AnyArray | bool = False
+    if numbers.shape == targets.shape or not targets.ndim:
+        close = np.abs(numbers - targets) <= tolerance * unit
     return _judge(name, relation, measured, predicted, tolerance, close)
 
 
@@ -179,10 +179,10 @@ def _judge(
     measured: Values,
     predicted: Values,
     tolerance: float | None,
-    holds: AnyArray | np.bool_,
+    holds: AnyArray | np.bool_ | bool,
 ) -> Claim:
-    found = _array(measured)
-    if not found.size or np.isnan(found).any():
+    numbers = _array(measured)
+    if not numbers.size or np.isnan(numbers).any():
         verdict = Verdict.NOT_JUDGED
     else:
         verdict = Verdict.HOLDS if np.all(holds) else Verdict.FAILS
@@ -206,8 +206,8 @@ def _summary(claim: Claim) -> str:
     if claim.relation in (Relation.AT_MOST, Relation.AT_LEAST):
         most = claim.relation is Relation.AT_MOST
         worst, word = (measured.max(), "largest") if most else (measured.min(), "least")
-        found = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
-        return f"{found}, {claim.relation} {predicted[0]:.3g}"
+        number = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
+        return f"{number}, {claim.relation} {predicted[0]:.3g}"
     error = np.abs(measured - predicted)
     if claim.relation is Relation.RELATIVE:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -216,8 +216,8 @@ def _summary(claim: Claim) -> str:
     else:
         size, allowed = f"{error.max():.3g}", f"{claim.tolerance:.3g}"
     if one:
-        numbers = f"{measured[0]:.4g}, predicted {predicted[0]:.4g}"
-        return f"{numbers}: error {size}, allowed {allowed}"
+        both = f"{measured[0]:.4g}, predicted {predicted[0]:.4g}"
+        return f"{both}: error {size}, allowed {allowed}"
     return f"largest error {size}, allowed {allowed}"
 
 
@@ -228,8 +228,8 @@ _SHOWN = 8
 def _counted(measured: FloatArray, predicted: FloatArray) -> str:
     if measured.size > _SHOWN:
         return f"{np.count_nonzero(measured == predicted)} of {measured.size} equal"
-    found, wanted = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
-    return f"{found} {'=' if np.array_equal(measured, predicted) else '≠'} {wanted}"
+    left, right = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
+    return f"{left} {'=' if np.array_equal(measured, predicted) else '≠'} {right}"
 
 
 def _array(values: Values) -> FloatArray:
@@ -238,14 +238,10 @@ def _array(values: Values) -> FloatArray:
 
 def _numbers(values: Values) -> Numbers:
     array = _array(values)
-    return float(array) if array.ndim == 0 else _nested(array.tolist())
+    return tuple(_numbers(row) for row in array) if array.ndim else float(array)
 
 
-def _nested(values: Any) -> Any:
-    return tuple(_nested(value) for value in values) if isinstance(values, list) else values
-
-
-def _plain(values: Numbers) -> Any:
+def _plain(values: object) -> Plain:
     if isinstance(values, tuple):
         return [_plain(value) for value in values]
-    return values if np.isfinite(values) else None
+    return values if isinstance(values, float) and np.isfinite(values) else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from saddlescope.figures.kit.claim import Claim, Relation, Verdict
 from saddlescope.tables import html_table, text_table
@@ -53,12 +54,12 @@ class Claims(Sequence[Claim]):
         what was `predicted`, beside that: NaN where nothing was measured, or as many not predicted.
         """
         worst = [_worst(claim) for claim in self.claims]
-        columns: dict[str, Any] = {
+        columns: dict[str, ArrayLike] = {
             "relation": [claim.relation.value for claim in self.claims],
             "verdict": [claim.verdict.value for claim in self.claims],
             "expected": [claim.expected.value for claim in self.claims],
             "as_expected": np.array([claim.as_expected for claim in self.claims], dtype=bool),
-            "count": np.array([np.size(claim.measured) for claim in self.claims], dtype=int),
+            "count": np.array([np.asarray(one.measured).size for one in self.claims], dtype=int),
             "measured": np.array([measured for measured, _ in worst], dtype=float),
             "predicted": np.array([predicted for _, predicted in worst], dtype=float),
             "tolerance": np.array([claim.tolerance for claim in self.claims], dtype=float),
@@ -106,13 +107,12 @@ def _worst(claim: Claim) -> tuple[float, float]:
     predicted = np.ravel(np.asarray(claim.predicted, dtype=np.float64))
     if claim.verdict is Verdict.NOT_JUDGED or predicted.size not in (1, measured.size):
         return np.nan, np.nan
-    wanted = np.broadcast_to(predicted, measured.shape)
-    above = measured - wanted
-    distance = {Relation.AT_MOST: above, Relation.AT_LEAST: -above}.get(
-        claim.relation, np.abs(above)
-    )
+    targets = np.broadcast_to(predicted, measured.shape)
+    above = measured - targets
+    signed = {Relation.AT_MOST: above, Relation.AT_LEAST: -above}
+    distance = signed.get(claim.relation, np.abs(above))
     if claim.relation is Relation.RELATIVE:
         with np.errstate(divide="ignore", invalid="ignore"):
-            distance = np.nan_to_num(distance / np.abs(wanted))
-    place = int(np.argmax(distance))
-    return float(measured[place]), float(wanted[place])
+            distance = np.nan_to_num(distance / np.abs(targets))
+    worst = int(np.argmax(distance))
+    return float(measured[worst]), float(targets[worst])

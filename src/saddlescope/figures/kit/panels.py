@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from string import ascii_lowercase
+from typing import Any, SupportsFloat
 
 import matplotlib
 import numpy as np
@@ -11,17 +13,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing import COLOURS, THEORY_COLOUR, Drawing, legend
 
 __all__ = [
+    "CIRCLES",
     "LOSS_LABEL",
     "THEORY",
     "THEORY_COLOUR",
     "TIME_LABEL",
     "colour",
+    "join",
     "legend",
+    "letter",
     "levels",
     "seed_band",
+    "seed_curves",
     "shades",
     "sheet",
     "tidy",
@@ -31,6 +38,7 @@ TIME_LABEL = r"flow time  $t/\tau$"
 LOSS_LABEL = r"loss  $E(y_q-\hat y_q)^2$"
 # Dashes tell theory from measurement where colours cannot.
 THEORY: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
+CIRCLES: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
 
 
 def sheet(
@@ -41,26 +49,47 @@ def sheet(
     return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
 
 
-def colour(place: int) -> str:
+def join(panels: AnyArray) -> Axes:
+    """One panel in place of several that lie side by side on a sheet."""
+    first, last = (panels.flat[index].get_subplotspec() for index in (0, -1))
+    drawing = panels.flat[0].figure
+    for panel in panels.flat:
+        panel.remove()
+    rows = slice(first.rowspan.start, last.rowspan.stop)
+    columns = slice(first.colspan.start, last.colspan.stop)
+    joined: Axes = drawing.add_subplot(first.get_gridspec()[rows, columns])
+    return joined
+
+
+def letter(panels: Iterable[Axes]) -> None:
+    """Panels are called (a), (b), … above their right corners."""
+    for panel, name in zip(panels, ascii_lowercase, strict=False):
+        panel.set_title(f"({name})", loc="right")
+
+
+def colour(index: int) -> str:
     """The colour of the n-th curve; they repeat after seven."""
-    return COLOURS[place % 7]
+    return COLOURS[index % 7]
 
 
-def shades(count: int, name: str = "viridis") -> list[Any]:
+def shades(count: int, name: str = "viridis") -> list[FloatArray]:
     """Colours for an ordered family of curves, dark to light."""
     return list(matplotlib.colormaps[name](np.linspace(0.0, 0.85, count)))
 
 
-def levels(axes: Axes, values: Any, label: str | None = None) -> None:
+def levels(axes: Axes, values: Iterable[SupportsFloat], label: str | None = None) -> None:
     """Predicted levels as dashed lines across the panel."""
-    for place, value in enumerate(values):
-        axes.axhline(
-            float(value),
-            color=THEORY_COLOUR,
-            zorder=0,
-            label=label if place == 0 else None,
-            **THEORY,
-        )
+    for index, value in enumerate(values):
+        first = label if index == 0 else None
+        axes.axhline(float(value), color=THEORY_COLOUR, zorder=0, label=first, **THEORY)
+
+
+def seed_curves(
+    axes: Axes, x: FloatArray | xr.DataArray, rows: xr.DataArray, label: str, **look: Any
+) -> None:
+    """A curve for each seed, in its colour unless `look` has one; the first has the label."""
+    for index, row in enumerate(rows):
+        axes.plot(x, row, **{"color": colour(index), **look}, label=None if index else label)
 
 
 def seed_band(axes: Axes, curves: xr.DataArray, tint: str, label: str) -> None:

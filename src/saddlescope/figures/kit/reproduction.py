@@ -82,8 +82,8 @@ def reproduce(
     """
     weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
     results = []
-    for place, figure in enumerate(figures):
-        begin, share = sum(weights[:place]) / sum(weights), weights[place] / sum(weights)
+    for index, figure in enumerate(figures):
+        begin, share = sum(weights[:index]) / sum(weights), weights[index] / sum(weights)
         report_share = _share_reporter(report, figure.id, begin, share)
         report_share(0.0)
         results.append(_make(figure, out, report_share, films))
@@ -100,7 +100,7 @@ def others(
 ) -> list[Result]:
     """The figures that the folder holds besides those just made, if they are still current."""
     names = {result.figure.id for result in made}
-    found = []
+    results = []
     for kind in known:
         record = _read_record(out / kind.id)
         if kind.id in names or record is None:
@@ -111,8 +111,8 @@ def others(
             # Of another format, or of fields that the figure no longer has.
             continue
         if isinstance(figure, kind) and is_current(figure, out):
-            found.append(_make(figure, out, lambda share: None, films=False))
-    return found
+            results.append(_make(figure, out, lambda share: None, films=False))
+    return results
 
 
 def command_of(figure: AbstractFigure) -> str:
@@ -175,12 +175,11 @@ def _make(
         shutil.rmtree(folder / "unfinished", ignore_errors=True)
     except (InvalidInput, Interrupted):
         raise
-    except SaddlescopeError as reason:
-        return Result(figure, command=command, problem=str(reason), quick=quick)
     except Exception as error:
         # One broken figure must not cost the others.
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        return Result(figure, command=command, problem=line, quick=quick)
+        kind = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
+        problem = " ".join(f"{kind}{error}".split())
+        return Result(figure, command=command, problem=problem, quick=quick)
     return Result(
         figure, claims, seconds, drawing, _files(folder, figure.film), command, quick=quick
     )
@@ -243,8 +242,8 @@ def _checksum(path: Path) -> str:
 
 
 def _files(folder: Path, film: str) -> dict[str, str]:
-    found = {ending: f"{folder.name}/figure.{ending}" for ending in _PICTURES}
-    found["data"] = f"{folder.name}/{_DATA}"
+    files = {ending: f"{folder.name}/figure.{ending}" for ending in _PICTURES}
+    files["data"] = f"{folder.name}/{_DATA}"
     if film and (folder / film).exists():
-        found["film"] = f"{folder.name}/{film}"
-    return found
+        files["film"] = f"{folder.name}/{film}"
+    return files

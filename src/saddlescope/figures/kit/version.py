@@ -70,14 +70,15 @@ def _digest(files: Iterable[Path]) -> str:
 
 def _modules_of(figure: type) -> list[Path]:
     """The figure's own module and those of its family that it imports, directly or not."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     waiting = [figure.__module__]
     while waiting:
         name = waiting.pop()
-        if name in found or name not in sys.modules:
+        if name in paths or name not in sys.modules:
             continue
-        found[name] = Path(str(sys.modules[name].__file__))
-        tree = ast.parse(found[name].read_text(encoding="utf-8"))
-        imports = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        waiting += [other for other in imports if other and other.startswith(_FAMILY)]
-    return list(found.values())
+        paths[name] = Path(str(sys.modules[name].__file__))
+        for node in ast.walk(ast.parse(paths[name].read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith(_FAMILY):
+                # What is imported may be a module itself.
+                waiting += [str(node.module), *(f"{node.module}.{one.name}" for one in node.names)]
+    return list(paths.values())

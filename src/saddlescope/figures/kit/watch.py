@@ -1,11 +1,11 @@
-"""What a figure's computation tells the outside: how far it has come, and its unfinished runs."""
+"""What a figure's computation reports: how far it has come, and its unfinished runs."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import xarray as xr
 
@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(
         self,
-        report: Callable[[float], Any] | None = None,
+        report: Callable[[float], object] | None = None,
         folder: Path | None = None,
         shared: Path | None = None,
     ) -> None:
@@ -39,27 +39,27 @@ class Watch:
         self._begin, self._end = 0.0, 1.0
 
     def done(self, share: float) -> None:
-        """Tell that a share of the present part is done."""
+        """Report that a share of the present part is done."""
         if self._report is not None:
             self._report(self._begin + (self._end - self._begin) * share)
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
         """Go through items that take about as long as one another."""
         begin, end, listed = self._begin, self._end, list(items)
-        for place, item in enumerate(listed):
-            self._begin = begin + (end - begin) * place / len(listed)
-            self._end = begin + (end - begin) * (place + 1) / len(listed)
+        for index, item in enumerate(listed):
+            self._begin = begin + (end - begin) * index / len(listed)
+            self._end = begin + (end - begin) * (index + 1) / len(listed)
             self.done(0)
             yield item
         self._begin, self._end = begin, end
         self.done(1)
 
     def train(self, name: str, setting: Setting, start: Trajectory | None = None) -> Trajectory:
-        """Carry out a setting, watched; under the same name an interrupted run goes on.
+        """Train a setting, watched; under the same name an interrupted run is resumed.
 
         `start` is a run at whose end it begins.
         """
-        saved, checkpoint = self._place(name), self._place(f"{name}.npz")
+        saved, checkpoint = self._path(name), self._path(f"{name}.npz")
         if saved is not None and saved.exists():
             return storage.load(saved)
         last = Progress(0.0, 0.0)
@@ -88,7 +88,7 @@ class Watch:
             home = self._shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
         return experiment.run(home, lambda progress: self.done(progress.share))
 
-    def _place(self, name: str) -> Path | None:
+    def _path(self, name: str) -> Path | None:
         if self._folder is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)

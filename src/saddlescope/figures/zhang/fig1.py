@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.attention import MergedAttention, TwoLayerNetwork
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import (
     MERGED,
@@ -30,7 +22,7 @@ from saddlescope.figures.zhang.merged_run import (
     merged_numbers,
     until_converged,
 )
-from saddlescope.figures.zhang.staircase import initial_scale
+from saddlescope.figures.zhang.staircase import FIXED, initial_scale
 from saddlescope.precision import in_float64
 from saddlescope.setting import Setting
 from saddlescope.theory.parametrisation import population_law
@@ -63,6 +55,7 @@ class Figure1(AbstractFigure):
         "start and slow at its end, where the weakest eigenvector is learned last."
     )
     seconds = 6.0
+    varied = (*FIXED, "at", "spacing")
 
     @classmethod
     def quick(cls) -> Figure1:
@@ -75,37 +68,26 @@ class Figure1(AbstractFigure):
         data = merged_numbers(both[0]).drop_vars("predicted_diagonal")
         data["network_loss"] = (("seed", "time"), both[1].loss)
         maps = [run.dataset["effective_map"].to_numpy() for run in both]
-        data["network_distance"] = (
-            ("seed", "time"),
-            np.abs(maps[0] - maps[1]).max(axis=(2, 3)),
-        )
         balance = both[0].dataset["value_balance"].to_numpy()
-        data["balance_change"] = (
-            ("seed", "time"),
-            np.abs(balance - balance[:, :1]).max(axis=(2, 3)),
-        )
-        values = both[0].dataset["v"].to_numpy()
-        data["value_square"] = (("seed", "time"), (values**2).sum(axis=2))
+        curves = {
+            "network_distance": np.abs(maps[0] - maps[1]).max(axis=(2, 3)),
+            "balance_change": np.abs(balance - balance[:, :1]).max(axis=(2, 3)),
+            "value_square": (both[0].dataset["v"].to_numpy() ** 2).sum(axis=2),
+        }
+        data = data.assign({name: (("seed", "time"), rows) for name, rows in curves.items()})
         data["prompt_distance"] = ("seed", _prompt_distances(both[0], self.prompts))
-        data["drop_count"] = ("seed", [float(len(found.drops)) for found in both[0].stages()])
+        data["drop_count"] = ("seed", [float(len(stages.drops)) for stages in both[0].stages()])
         return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         start, end = data["level_loss"].to_numpy()
         middle = data["drop_time"].to_numpy()[:, 0] / 2
-        waited = np.array(
-            [
-                np.interp(middle[place], data["time"], data["loss"][place])
-                for place in range(data.sizes["seed"])
-            ]
-        )
+        rows = zip(middle, data["loss"], strict=True)
+        waited = np.array([np.interp(moment, data["time"], loss) for moment, loss in rows])
         return (
             at_most(
                 "attention and network differ at no time: loss and effective map (T4)",
-                [
-                    abs(data["loss"] - data["network_loss"]).max(),
-                    data["network_distance"].max(),
-                ],
+                [abs(data["loss"] - data["network_loss"]).max(), data["network_distance"].max()],
                 _ROUNDING,
             ),
             at_most(
@@ -137,25 +119,19 @@ class Figure1(AbstractFigure):
                 data["predicted_drop_time"],
                 1e-3,
             ),
-            at_most(
-                "conserved quantities drift by at most (T14)",
-                data["conserved_drift"],
-                1e-7,
-            ),
+            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=3.5, height=2.4)
-        for panel in axes[0]:
-            panel.remove()
-        loss_axes = drawing.add_subplot(axes[0, 0].get_gridspec()[0, :])
+        drawing, axes = panels.sheet(2, 2, width=3.5, height=2.4)
+        loss_axes = panels.join(axes[0])
         _draw_loss(loss_axes, data)
         _draw_distances(axes[1, 0], data)
         _draw_growth(axes[1, 1], data)
         last = 2.2 * float(data["drop_time"].max())
-        for panel, letter in zip((loss_axes, *axes[1]), "abc", strict=True):
-            panel.set(xlabel=TIME_LABEL, xlim=(0, last))
-            panel.set_title(f"({letter})", loc="right")
+        for panel in (loss_axes, *axes[1]):
+            panel.set(xlabel=panels.TIME_LABEL, xlim=(0, last))
+        panels.letter((loss_axes, *axes[1]))
         return drawing
 
 
@@ -175,68 +151,36 @@ def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
     return np.array(distances)
 
 
-def _draw_loss(axes: Any, data: xr.Dataset) -> None:
-    levels(axes, data["level_loss"].to_numpy(), "levels (T7)")
-    time = data["time"].to_numpy()
+def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
+    time, network = data["time"].to_numpy(), data["network_loss"]
     shown = np.searchsorted(time, np.linspace(0, 2.2 * float(data["drop_time"].max()), 80))
-    for place in range(data.sizes["seed"]):
-        first = place == 0
-        axes.plot(
-            time,
-            data["loss"][place],
-            color=colour(place),
-            linewidth=2.4,
-            alpha=0.6,
-            label="attention, every seed" if first else None,
-        )
-        axes.plot(
-            time[shown],
-            data["network_loss"][place][shown],
-            "o",
-            color=colour(place),
-            markersize=3,
-            label="network, same weights" if first else None,
-        )
-        axes.plot(
-            time,
-            data["predicted_loss"][place],
-            color="black",
-            label="theory (T10)" if first else None,
-            **THEORY,
-        )
-    axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
-    legend(axes, 4)
+    dots = {"marker": "o", "linestyle": "none", "markersize": 3}
+    theory = {"color": "black", **panels.THEORY}
+    panels.levels(axes, data["level_loss"].to_numpy(), "levels (T7)")
+    panels.seed_curves(axes, time, data["loss"], "attention, every seed", linewidth=2.4, alpha=0.6)
+    panels.seed_curves(axes, time[shown], network[:, shown], "network, same weights", **dots)
+    panels.seed_curves(axes, time, data["predicted_loss"], "theory (T10)", **theory)
+    axes.set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
+    panels.legend(axes, 4)
 
 
-def _draw_distances(axes: Any, data: xr.Dataset) -> None:
+def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     theory = abs(data["loss"] - data["predicted_loss"]).max("seed")
     network = abs(data["loss"] - data["network_loss"]).max("seed")
-    axes.plot(data["time"], theory, color=colour(0), label="attention − theory (T10)")
-    axes.plot(
-        data["time"],
-        network.where(network > 0),
-        ".",
-        markersize=3,
-        color=colour(5),
-        label="attention − network (T4), else 0",
-    )
+    axes.plot(data["time"], theory, color=panels.colour(0), label="attention − theory (T10)")
+    (dots,) = axes.plot(data["time"], network.where(network > 0), ".", color=panels.colour(5))
+    dots.set(markersize=3, label="attention − network (T4), else 0")
     axes.set(yscale="log", ylabel="largest difference in loss", ylim=(1e-17, 1e-3))
-    legend(axes, 1)
+    panels.legend(axes, 1)
 
 
-def _draw_growth(axes: Any, data: xr.Dataset) -> None:
+def _draw_growth(axes: Axes, data: xr.Dataset) -> None:
     change = data["balance_change"].max("seed")
-    axes.plot(
-        data["time"],
-        data["value_square"].max("seed"),
-        color=colour(0),
-        label=r"values  $\|v\|^2$",
-    )
-    axes.plot(
-        data["time"],
-        change.where(change > 0),
-        color=colour(5),
-        label=r"change of $v_iv_j-\langle U_i,U_j\rangle$ (T14)",
-    )
+    curves = {
+        r"values  $\|v\|^2$": data["value_square"].max("seed"),
+        r"change of $v_iv_j-\langle U_i,U_j\rangle$ (T14)": change.where(change > 0),
+    }
+    for index, (label, curve) in zip((0, 5), curves.items(), strict=True):
+        axes.plot(data["time"], curve, color=panels.colour(index), label=label)
     axes.set(yscale="log", ylabel="largest of all seeds")
-    legend(axes, 1)
+    panels.legend(axes, 1)

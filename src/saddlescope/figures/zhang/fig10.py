@@ -12,18 +12,12 @@ from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_w
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.mixture import (
-    LOSSES,
-    MIXTURE,
-    draw_three_losses,
-    half_fall_times,
-    mixture_curves,
-    with_share,
-)
+from saddlescope.figures.zhang import mixture
+from saddlescope.figures.zhang.mixture import LOSSES
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
 
-_LONG = MIXTURE.replace(until=20_000.0, spacing="log")
+_LONG = mixture.MIXTURE.replace(until=20_000.0, spacing="log")
 
 
 @dataclass(frozen=True)
@@ -50,16 +44,17 @@ class Figure10(AbstractFigure):
         "of predicting zero at every share below one: in the end the model reads the context."
     )
     seconds = 8.0
+    varied = mixture.VARIED
 
     @classmethod
     def quick(cls) -> Figure10:
         return cls(_LONG.replace(seeds=1, until=10_000.0, points=400))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        data = mixture_curves(watch, self.setting, self.shares)
+        data = mixture.mixture_curves(watch, self.setting, self.shares)
         for name in ("in_weight", "in_context"):
-            data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
-        fresh = with_share(self.setting, 0.0).task
+            data[f"{name}_time"] = (("share", "seed"), mixture.half_fall_times(data, name))
+        fresh = mixture.with_share(self.setting, 0.0).task
         data["level_loss"] = ("level", plateau_losses(fresh)[[0, -1]])
         return data
 
@@ -68,7 +63,7 @@ class Figure10(AbstractFigure):
         mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))
         zero, last = data["level_loss"].to_numpy()
         published = data.sel(time=slice(None, self.published_until))
-        kept = published.isel(time=-1, share=data["share"].to_numpy() > 0)
+        published_end = published.isel(time=-1, share=data["share"].to_numpy() > 0)
         gaps = [np.abs(published[name] - published[f"one_head_{name}"]).max() for name in LOSSES]
         ends = [data[name].isel(time=-1).transpose("seed", "share") for name in LOSSES]
         bests = [np.broadcast_to(data[f"best_{name}"], ends[0].shape) for name in LOSSES]
@@ -97,7 +92,7 @@ class Figure10(AbstractFigure):
             ),
             at_least(
                 "where the published runs end, ρ > 0, the loss is above that optimum by a factor",
-                kept["training"] / kept["best_training"],
+                published_end["training"] / published_end["best_training"],
                 1.02,
             ),
             at_most(
@@ -116,22 +111,20 @@ class Figure10(AbstractFigure):
     def draw(self, data: xr.Dataset) -> Figure:
         rows = -(-data.sizes["share"] // 3)
         drawing, axes = sheet(rows, 3, width=2.9, height=2.3, sharex=True)
-        one = data.isel(seed=0)
         last = float(data["time"][-1])
-        for place, panel in enumerate(axes.flat):
-            if place >= data.sizes["share"]:
+        for index, panel in enumerate(axes.flat):
+            if index >= data.sizes["share"]:
                 panel.set_axis_off()
                 continue
-            row = one.isel(share=place)
-            draw_three_losses(panel, row)
+            row = data.isel(seed=0, share=index)
+            mixture.draw_three_losses(panel, row)
             for number, name in enumerate(LOSSES):
                 best = float(row[f"best_{name}"])
                 panel.plot(last, best, "o", color=colour(number), markersize=4, clip_on=False)
             panel.axvline(self.published_until, color="0.6", linewidth=0.8, zorder=0)
             panel.set(xscale="log", xlim=(8, last), ylim=(0, None), ylabel=None)
-            letter = chr(ord("a") + place)
-            title = rf"({letter})  $\rho = {float(row['share']):g}$"
-            panel.set_title(title, fontsize=9)
+            letter = chr(ord("a") + index)
+            panel.set_title(rf"({letter})  $\rho = {float(row['share']):g}$", fontsize=9)
         for panel in axes[:, 0]:
             panel.set_ylabel(LOSS_LABEL)
         for panel in axes[-1]:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
+    FIXED,
     QUICK_STAIRCASE,
     STAIRCASE,
     clearest_seed,
+    draw_staircases,
     learned_share,
     plateau_record,
     staircase_numbers,
@@ -66,28 +60,28 @@ class Figure3(AbstractFigure):
     )
     seconds = 5.0
     film = "staircase.gif"
+    varied = FIXED
 
     @classmethod
     def quick(cls) -> Figure3:
         return cls(QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        run = watch.train("staircase", self.setting)
-        found = modes(run.setting.task)
+        run, learned = watch.train("staircase", self.setting), modes(self.setting.task)
+        amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
         data = staircase_numbers(run)
-        order = found.order
-        data["learned"] = learned_share(run, found.amplitude[order], found.basis[:, order])
-        data["saturation"] = ("direction", np.cbrt(found.amplitude[order]))
-        keys = run.dataset["k"].to_numpy()[:, :, :, 0] @ found.basis[:, order]
+        data["learned"] = learned_share(run, amplitude, basis)
+        data["saturation"] = ("direction", np.cbrt(amplitude))
+        keys = run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
         data["value"] = (("seed", "time", "head"), run.dataset["v"].to_numpy())
         data["key"] = (("seed", "time", "head", "direction"), keys)
         data["head_of_drop"] = (("seed", "drop"), winning_heads(data))
         directions, cosines = _directions(data)
         data["direction_of_drop"] = (("seed", "drop"), directions)
         data["key_alignment"] = (("seed", "drop"), cosines)
-        places = range(data.sizes["seed"])
-        course = [_followed(run.setting.task, data.isel(seed=place)) for place in places]
-        data["predicted_value"] = (("seed", "drop", "time"), np.array(course))
+        seeds = range(data.sizes["seed"])
+        courses = [_followed(run.setting.task, data.isel(seed=index)) for index in seeds]
+        data["predicted_value"] = (("seed", "drop", "time"), np.array(courses))
         return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -97,8 +91,6 @@ class Figure3(AbstractFigure):
         seen = np.isfinite(data["drop_time"].to_numpy())
         reached = np.concatenate([np.ones((len(seen), 1), dtype=bool), seen], axis=1)
         on_levels = np.broadcast_to(data["level_loss"].to_numpy(), reached.shape)[reached]
-        count = np.cumsum(seen, axis=1)
-        error = np.abs(_value_error(data))
         return (
             within(
                 "every plateau lies at the loss of its fixed point (T7)",
@@ -109,7 +101,7 @@ class Figure3(AbstractFigure):
             equal(
                 "eigenvectors are learned in falling order of eigenvalue",
                 data["direction_of_drop"].to_numpy()[seen] + 1,
-                count[seen],
+                np.cumsum(seen, axis=1)[seen],
             ),
             at_least(
                 "|cos| of the learning head's key with its eigenvector, on the plateau after",
@@ -118,7 +110,7 @@ class Figure3(AbstractFigure):
             ),
             at_most(
                 "its value follows the equation of one head (T12): error as a share of the end",
-                error[seen],
+                np.abs(_value_error(data))[seen],
                 0.03,
             ),
             *timing_claims(data, 0.03),
@@ -144,47 +136,23 @@ class Figure3(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 4, width=2.5, height=2.5)
-        for panel in axes[0]:
-            panel.remove()
-        grid = axes[0, 0].get_gridspec()
-        loss_axes = drawing.add_subplot(grid[0, :2])
-        value_axes = drawing.add_subplot(grid[0, 2:])
-        self._draw_loss(loss_axes, data)
+        drawing, axes = panels.sheet(2, 4, width=2.5, height=2.5)
+        above = (panels.join(axes[0, :2]), panels.join(axes[0, 2:]))
         one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
-        _draw_values(value_axes, one)
-        last = float(data["time"][-1])
-        first = float(np.nanmin(data["drop_time"])) / 3
-        for panel in (loss_axes, value_axes):
-            panel.set(xscale="log", xlim=(first, last), xlabel=TIME_LABEL)
+        draw_staircases(above[0], data)
+        above[0].set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
+        _draw_values(above[1], one)
+        limits = (float(np.nanmin(data["drop_time"])) / 3, float(data["time"][-1]))
+        for panel in above:
+            panel.set(xscale="log", xlim=limits, xlabel=panels.TIME_LABEL)
+            panels.legend(panel)
+        panels.letter(above)
         _draw_keys(drawing, axes[1], one)
         return drawing
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
         seed = self.setting.seeds[clearest_seed(data["drop_time"].to_numpy())]
         watch.train("staircase", self.setting).animate(path, seed=seed)
-
-    def _draw_loss(self, axes: Any, data: xr.Dataset) -> None:
-        middles = (data["level_loss"].to_numpy()[:-1] + data["level_loss"].to_numpy()[1:]) / 2
-        levels(axes, data["level_loss"].to_numpy(), "levels (T7)")
-        for place in range(data.sizes["seed"]):
-            axes.plot(
-                data["time"],
-                data["loss"][place],
-                color=colour(place),
-                label="training" if place == 0 else None,
-            )
-            axes.plot(
-                data["predicted_drop_time"][place],
-                middles,
-                "o",
-                color=colour(place),
-                markerfacecolor="none",
-                label="drops (T13)" if place == 0 else None,
-            )
-        axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
-        axes.set_title("(a)", loc="right")
-        legend(axes)
 
 
 def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
@@ -235,31 +203,29 @@ def _value_error(data: xr.Dataset) -> FloatArray:
     return errors
 
 
-def _draw_values(axes: Any, one: xr.Dataset) -> None:
+def _draw_values(axes: Axes, one: xr.Dataset) -> None:
     for drop in range(one.sizes["drop"]):
         if np.isfinite(one["drop_time"][drop]):
             head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
-            size = np.abs(one["value"][:, head])
+            size, course = np.abs(one["value"][:, head]), one["predicted_value"][drop]
             label = f"head {head + 1}, $e_{direction + 1}$"
-            axes.plot(one["time"], size, color=colour(drop), label=label)
-            axes.plot(one["time"], one["predicted_value"][drop], color="black", **THEORY)
-    axes.plot([], [], color="black", label="one head (T12)", **THEORY)
+            axes.plot(one["time"], size, color=panels.colour(drop), label=label)
+            axes.plot(one["time"], course, color="black", **panels.THEORY)
+    axes.plot([], [], color="black", label="one head (T12)", **panels.THEORY)
     axes.set(ylabel=r"value weight  $|v_i|$", ylim=(0, None))
-    axes.set_title("(b)", loc="right")
-    legend(axes)
 
 
-def _draw_keys(drawing: Figure, row: Any, one: xr.Dataset) -> None:
+def _draw_keys(drawing: Figure, row: AnyArray, one: xr.Dataset) -> None:
     times = one["drop_time"].to_numpy()
     records = [plateau_record(one["time"].to_numpy(), times, n + 1) for n in range(len(times))]
     drawn = (one["value"] * one["key"]).to_numpy()
     limit = float(np.nanmax(np.abs(drawn)))
-    for place, axes in enumerate(row):
-        if place >= len(times) or not np.isfinite(times[place]):
+    for drop, axes in enumerate(row):
+        if drop >= len(times) or not np.isfinite(times[drop]):
             axes.set_axis_off()
             continue
-        image = axes.imshow(drawn[records[place]].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axes.set(xlabel="head", title=f"(c)  plateau {place + 1}")
+        image = axes.imshow(drawn[records[drop]].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        axes.set(xlabel="head", title=f"(c)  plateau {drop + 1}")
         axes.set_xticks(range(drawn.shape[1]), [str(head + 1) for head in range(drawn.shape[1])])
         axes.set_yticks(range(drawn.shape[2]), [f"$e_{d + 1}$" for d in range(drawn.shape[2])])
         axes.spines[["top", "right"]].set_visible(True)

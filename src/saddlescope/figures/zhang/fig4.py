@@ -10,26 +10,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.rank_runs import (
-    QUICK_RANKS,
-    RANKS,
-    draw_rank,
-    rank_claims,
-    rank_runs,
-)
+from saddlescope.figures.zhang import rank_runs
+from saddlescope.figures.zhang.staircase import midway, predicted_drop_times
 from saddlescope.setting import Setting
-from saddlescope.theory import predict_staircase
+
+_CIRCLES = {**panels.CIRCLES, "markersize": 4.5}
 
 
 @dataclass(frozen=True)
 class Figure4(AbstractFigure):
     """Ranks 1, 2, 4 and 8 in eight dimensions, with the drops that T13 predicts."""
 
-    setting: Setting = RANKS
+    setting: Setting = rank_runs.RANKS
     ranks: tuple[int, ...] = (1, 2, 4, 8)
     predicted_seeds: int = 2
 
@@ -47,14 +43,17 @@ class Figure4(AbstractFigure):
         "between them is short (about one in nine of those after the first drop)."
     )
     seconds = 16.0
+    varied = rank_runs.VARIED
 
     @classmethod
     def quick(cls) -> Figure4:
-        return cls(QUICK_RANKS, ranks=(2, 4), predicted_seeds=1)
+        return cls(rank_runs.QUICK_RANKS, ranks=(2, 4), predicted_seeds=1)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        data = rank_runs(watch, self.setting, self.ranks)
-        predicted = [self._predicted(self.setting.replace(rank=rank)) for rank in self.ranks]
+        data = rank_runs.train_ranks(watch, self.setting, self.ranks)
+        settings = [self.setting.replace(rank=rank) for rank in self.ranks]
+        seeds = self.setting.seeds[: self.predicted_seeds]
+        predicted = [[_predicted(setting, seed) for seed in seeds] for setting in settings]
         data["predicted_drop_time"] = (("rank", "predicted_seed", "drop"), np.array(predicted))
         return data
 
@@ -63,7 +62,7 @@ class Figure4(AbstractFigure):
         predicted = data["predicted_drop_time"].to_numpy()
         seen = np.isfinite(measured)
         return (
-            *rank_claims(data),
+            *rank_runs.rank_claims(data),
             relatively_within(
                 "drops come when predicted from the initial weights alone, at every rank (T13)",
                 measured[seen],
@@ -80,55 +79,32 @@ class Figure4(AbstractFigure):
     def draw(self, data: xr.Dataset) -> Figure:
         columns = min(2, data.sizes["rank"])
         rows = -(-data.sizes["rank"] // columns)
-        drawing, axes = sheet(rows, columns, width=3.6, height=2.4, sharey=True)
-        levels = data["level_loss"].to_numpy()
-        for place, panel in enumerate(axes.flat):
-            if place >= data.sizes["rank"]:
+        drawing, axes = panels.sheet(rows, columns, width=3.6, height=2.4, sharey=True)
+        middles = midway(data["level_loss"].to_numpy())
+        for index, panel in enumerate(axes.flat):
+            if index >= data.sizes["rank"]:
                 panel.remove()
                 continue
-            one = data.isel(rank=place)
-            draw_rank(panel, one, "abcdefgh"[place])
-            for row, seed in enumerate(data["seed"].to_numpy()[: data.sizes["predicted_seed"]]):
-                panel.plot(
-                    one["predicted_drop_time"][row],
-                    (levels[:-1] + levels[1:]) / 2,
-                    "o",
-                    color=colour(row),
-                    markerfacecolor="none",
-                    markersize=4.5,
-                    label=f"seed {seed}, predicted (T13)",
-                )
+            one = data.isel(rank=index)
+            rank_runs.draw_rank(panel, one, "abcdefgh"[index])
+            for row, times in enumerate(one["predicted_drop_time"]):
+                label = f"seed {int(data['seed'][row])}, predicted (T13)"
+                panel.plot(times, middles, color=panels.colour(row), label=label, **_CIRCLES)
         for row in axes:
-            row[0].set_ylabel(LOSS_LABEL)
+            row[0].set_ylabel(panels.LOSS_LABEL)
         drawing.legend(handles=_handles(), loc="outside upper left", ncols=4, fontsize=7.5)
         return drawing
 
-    def _predicted(self, setting: Setting) -> list[FloatArray]:
-        """The drop times of the first seeds by T13, NaN where none comes by the end."""
-        model, task = setting.model, setting.task
-        rows = []
-        for seed in setting.seeds[: self.predicted_seeds]:
-            weights = setting.init.weights(model, task, seed)
-            drops = predict_staircase(model, task, weights, until=setting.method.end).drops
-            row = np.full(task.dimension, np.nan)
-            row[: len(drops)] = [drop.time for drop in drops]
-            rows.append(row)
-        return rows
+
+def _predicted(setting: Setting, seed: int) -> FloatArray:
+    return predicted_drop_times(setting, setting.init.weights(setting.model, setting.task, seed))
 
 
 def _handles() -> list[Line2D]:
-    return [
-        Line2D([], [], color=colour(0), label="training, one line a seed"),
-        Line2D([], [], color=THEORY_COLOUR, label="levels at multiples of $R$ (T7)", **THEORY),
-        Line2D([], [], color="#AAAAAA", linestyle=":", linewidth=0.7, label="other levels"),
-        Line2D(
-            [],
-            [],
-            color=colour(0),
-            marker="o",
-            markersize=4.5,
-            markerfacecolor="none",
-            linestyle="none",
-            label="drops (T13)",
-        ),
-    ]
+    looks = {
+        "training, one line a seed": {"color": panels.colour(0)},
+        "levels at multiples of $R$ (T7)": {"color": panels.THEORY_COLOUR, **panels.THEORY},
+        "other levels": {"color": "#AAAAAA", "linestyle": ":", "linewidth": 0.7},
+        "drops (T13)": {"color": panels.colour(0), **_CIRCLES},
+    }
+    return [Line2D([], [], label=label, **look) for label, look in looks.items()]

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, shades, sheet
+from saddlescope.figures.kit.panels import THEORY
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.mixture import (
-    LOSSES,
-    MIXTURE,
-    UNDER_THEORY,
-    draw_three_losses,
-    first_rates,
-    half_fall_times,
-    mixture_curves,
-)
+from saddlescope.figures.zhang import mixture
 from saddlescope.setting import Setting
 
 
@@ -29,7 +22,7 @@ from saddlescope.setting import Setting
 class Figure5(AbstractFigure):
     """The three losses of a mixture, and when each kind of learning comes, over the share."""
 
-    setting: Setting = MIXTURE
+    setting: Setting = mixture.MIXTURE
     shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     shown_share: float = 0.6
     shown_until: float = 124.0
@@ -50,25 +43,25 @@ class Figure5(AbstractFigure):
         "weights become (T10, written for all blocks), from the initial weights alone."
     )
     seconds = 6.0
+    varied = mixture.VARIED
 
     @classmethod
     def quick(cls) -> Figure5:
-        return cls(MIXTURE.replace(seeds=1, points=400), shares=(0.0, 0.2, 0.6, 0.9, 1.0))
+        setting = mixture.MIXTURE.replace(seeds=1, points=400)
+        return cls(setting, shares=(0.0, 0.2, 0.6, 0.9, 1.0))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        data = mixture_curves(watch, self.setting, self.shares)
-        for name in ("in_weight", "in_context"):
-            data[f"{name}_time"] = (("share", "seed"), half_fall_times(data, name))
-            predicted = half_fall_times(data, f"one_head_{name}")
-            data[f"one_head_{name}_time"] = (("share", "seed"), predicted)
-        data["first_rate"] = (("share", "seed"), first_rates(data))
+        data = mixture.mixture_curves(watch, self.setting, self.shares)
+        for name in ("in_weight", "in_context", "one_head_in_weight", "one_head_in_context"):
+            data[f"{name}_time"] = (("share", "seed"), mixture.half_fall_times(data, name))
+        data["first_rate"] = (("share", "seed"), mixture.first_rates(data))
         return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))
         shown = data.sel(share=self.shown_share, method="nearest")
         zero = float(data["training"].max())
-        errors = [np.abs(data[name] - data[f"one_head_{name}"]).max() for name in LOSSES]
+        errors = [np.abs(data[name] - data[f"one_head_{name}"]).max() for name in mixture.LOSSES]
         rates = np.broadcast_to(data["drive_rate"].to_numpy()[:, None], data["first_rate"].shape)
         return (
             at_most(
@@ -112,56 +105,41 @@ class Figure5(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=3.0)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
         curves, path, times = axes[0]
         one = data.isel(seed=0)
-        draw_three_losses(curves, one.sel(share=self.shown_share, method="nearest"))
-        curves.set(xlim=(0, self.shown_until), xlabel=TIME_LABEL, ylim=(0, None))
-        curves.set_title("(a)", loc="right")
-        legend(curves, columns=2)
+        mixture.draw_three_losses(curves, one.sel(share=self.shown_share, method="nearest"))
+        curves.set(xlim=(0, self.shown_until), xlabel=panels.TIME_LABEL)
         _draw_paths(path, one)
         _draw_times(times, data)
+        panels.letter(axes[0])
+        for panel in axes[0]:
+            panel.set_ylim(0, None)
+            panels.legend(panel, columns=2)
         return drawing
 
 
-def _draw_paths(axes: Any, one: xr.Dataset) -> None:
+def _draw_paths(axes: Axes, one: xr.Dataset) -> None:
     inside = one.isel(share=(one["share"] > 0) & (one["share"] < 1))
     # Every other share: more paths than four hide one another.
     inside = inside.isel(share=slice(1, None, 2)) if inside.sizes["share"] > 5 else inside
-    tints = shades(inside.sizes["share"] + 1, "plasma")[1:]
-    for place, share in enumerate(inside["share"].to_numpy()):
-        row = inside.isel(share=place)
-        label = rf"$\rho={share:g}$"
-        axes.plot(
-            row["in_weight"], row["in_context"], color=tints[place], label=label, **UNDER_THEORY
-        )
+    tints = panels.shades(inside.sizes["share"] + 1, "plasma")[1:]
+    for index, share in enumerate(inside["share"].to_numpy()):
+        row = inside.isel(share=index)
+        look = {"color": tints[index], "label": rf"$\rho={share:g}$", **mixture.UNDER_THEORY}
+        axes.plot(row["in_weight"], row["in_context"], **look)
         axes.plot(row["one_head_in_weight"], row["one_head_in_context"], color="black", **THEORY)
     axes.plot([1], [1], "o", color="black", markersize=4)
     axes.annotate("start", (1, 1), (4, 4), textcoords="offset points")
-    axes.set(xlabel="in-weight test loss", ylabel="in-context test loss", ylim=(0, None))
-    axes.set_title("(b)", loc="right")
-    legend(axes, columns=2)
+    axes.set(xlabel="in-weight test loss", ylabel="in-context test loss")
 
 
-def _draw_times(axes: Any, data: xr.Dataset) -> None:
-    for place, (name, text, sign) in enumerate(
-        [("in_weight", "in weight", "s"), ("in_context", "in context", "o")]
-    ):
-        tint = colour(1 + place)
+def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+    for index, (name, marker) in enumerate({"in_weight": "s", "in_context": "o"}.items()):
+        tint, rows = panels.colour(1 + index), data[f"{name}_time"].T
+        look = {**panels.CIRCLES, "marker": marker, "color": tint, "markersize": 4}
         theory = data[f"one_head_{name}_time"].mean("seed")
         axes.plot(data["share"], theory, color=tint, **THEORY)
-        for seed in range(data.sizes["seed"]):
-            axes.plot(
-                data["share"],
-                data[f"{name}_time"][:, seed],
-                sign,
-                color=tint,
-                markersize=4,
-                markerfacecolor="none",
-                label=text if seed == 0 else None,
-            )
+        panels.seed_curves(axes, data["share"], rows, name.replace("_", " "), **look)
     axes.plot([], [], color="black", label="one head (T10)", **THEORY)
     axes.set(xlabel=r"share of in-weight prompts  $\rho$", ylabel=r"time of half fall  $t/\tau$")
-    axes.set(ylim=(0, None))
-    axes.set_title("(c)", loc="right")
-    legend(axes, columns=2)

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.arrays import unvectorise
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.errors import InvalidInput
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    sheet,
-)
+from saddlescope.figures.kit.panels import colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.merged_run import (
-    MERGED,
-    QUICK_MERGED,
-    merged_numbers,
-    until_converged,
-)
+from saddlescope.figures.zhang import merged_run
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import early_alignment, minimum, modes
@@ -40,7 +29,7 @@ from saddlescope.trajectory import Trajectory
 class Figure6(AbstractFigure):
     """All heads parallel, along E[y z] on the plateau and along W_* at the end (T10)."""
 
-    setting: Setting = MERGED
+    setting: Setting = merged_run.MERGED
     prompts: int = 50_000
 
     id = "fig6"
@@ -58,56 +47,44 @@ class Figure6(AbstractFigure):
         "the elapsed share of the plateau, so at scale .1 they are far from parallel half-way."
     )
     seconds = 4.0
+    varied = (*FIXED, "at", "spacing")
 
     @classmethod
     def quick(cls) -> Figure6:
-        return cls(QUICK_MERGED)
+        return cls(merged_run.QUICK_MERGED)
 
     def compute(self, watch: Watch) -> xr.Dataset:
         task, seeds = self.setting.task, self.setting.seeds
-        run = watch.train("attention", until_converged(self.setting))
-        data = merged_numbers(run)[
-            ["loss", "level_loss", "predicted_drop_time", "predicted_diagonal"]
-        ]
-        found = modes(task)
-        targets = np.stack([np.diag(found.drive), minimum(task).effective_map])
-        data["target"] = (("moment", "dim", "query_dim"), targets)
-        data["sampled_target"] = (("moment", "dim", "query_dim"), self._sampled_targets(task))
-        matrices = run.dataset["U"].to_numpy()
+        run = watch.train("attention", merged_run.until_converged(self.setting))
+        numbers = merged_run.merged_numbers(run)
+        data = numbers[["loss", "level_loss", "predicted_drop_time"]]
+        targets = np.stack([np.diag(modes(task).drive), minimum(task).effective_map])
+        matrices, square = run.dataset["U"].to_numpy(), ("dim", "query_dim")
+        data["target"] = (("moment", *square), targets)
+        data["sampled_target"] = (("moment", *square), self._sampled_targets(task))
         data["parallel"] = (("seed", "time"), _least_parallel(matrices))
-        data["alignment"] = (
-            ("moment", "seed", "time", "head"),
-            np.stack([_cosine(matrices, target, 2) for target in targets]),
-        )
-        diagonals = np.diagonal(targets, axis1=1, axis2=2)
-        data["predicted_alignment"] = (
-            ("moment", "seed", "time"),
-            np.stack([_cosine(data["predicted_diagonal"].to_numpy(), row, 1) for row in diagonals]),
-        )
-        data["early_alignment"] = (
-            ("seed", "time", "head"),
-            np.stack([early_alignment(task, run.weights(seed, 0), run.time) for seed in seeds]),
-        )
-        shown = [self._moments(data, place) for place in range(len(seeds))]
+        cosines = np.stack([_cosine(matrices, target, 2) for target in targets])
+        data["alignment"] = (("moment", "seed", "time", "head"), cosines)
+        courses, diagonals = numbers["predicted_diagonal"].to_numpy(), map(np.diag, targets)
+        predicted = np.stack([_cosine(courses, diagonal, 1) for diagonal in diagonals])
+        data["predicted_alignment"] = (("moment", "seed", "time"), predicted)
+        early = [early_alignment(task, run.weights(seed, 0), run.time) for seed in seeds]
+        data["early_alignment"] = (("seed", "time", "head"), np.stack(early))
+        middles = np.searchsorted(data["time"], data["predicted_drop_time"][:, 0] / 2)
+        shown = [[int(middle), data.sizes["time"] - 1] for middle in middles]
         data["shown"] = (("seed", "moment"), np.array(shown, dtype=np.int32))
-        data["head_matrix"] = (
-            ("seed", "moment", "head", "dim", "query_dim"),
-            np.stack([_shapes(run, *of_seed) for of_seed in zip(seeds, shown, strict=True)]),
-        )
-        data["final_map"] = (
-            ("seed", "dim", "query_dim"),
-            run.dataset["effective_map"].to_numpy()[:, -1],
-        )
-        return data.drop_vars("predicted_diagonal")
+        shapes = [_shapes(run, *of_seed) for of_seed in zip(seeds, shown, strict=True)]
+        data["head_matrix"] = (("seed", "moment", "head", *square), np.stack(shapes))
+        data["final_map"] = (("seed", *square), run.dataset["effective_map"].to_numpy()[:, -1])
+        return data
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         middles, start, end = data["shown"].to_numpy()[:, 0], *data["level_loss"].to_numpy()
         seeds = np.arange(data.sizes["seed"])
         plateau, final = data["alignment"].to_numpy()
-        early = data["early_alignment"].to_numpy()
         names = ("sampled_target", "target")
         sampled, exact = (data[name].to_numpy().reshape(2, -1) for name in names)
-        best = data["target"].to_numpy()[1]
+        lengths = np.linalg.norm(sampled, axis=1) * np.linalg.norm(exact, axis=1)
         return (
             at_most(
                 "the plateau is not over at half the predicted drop time: share of the fall done",
@@ -122,7 +99,7 @@ class Figure6(AbstractFigure):
             within(
                 "there, each head's |cos| with Λ² is that of the flow near zero (T10)",
                 plateau[seeds, middles],
-                early[seeds, middles],
+                data["early_alignment"].to_numpy()[seeds, middles],
                 1e-4,
             ),
             at_least(
@@ -138,36 +115,33 @@ class Figure6(AbstractFigure):
             within(
                 "at the end, the heads together are (Λ + (Λ + tr Λ)/N)⁻¹ (T3)",
                 data["final_map"],
-                np.broadcast_to(best, data["final_map"].shape),
+                np.broadcast_to(data["target"].to_numpy()[1], data["final_map"].shape),
                 1e-3,
             ),
             at_least(
                 "cos of E[y z] and E[y z]E[z zᵀ]⁻¹, taken from prompts, with the two matrices (T6)",
-                (sampled * exact).sum(1)
-                / (np.linalg.norm(sampled, axis=1) * np.linalg.norm(exact, axis=1)),
+                (sampled * exact).sum(1) / lengths,
                 0.999,
             ),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
         one = data.isel(seed=0)
-        drawing, axes = sheet(3, one.sizes["head"] + 1, width=1.05, height=1.35)
-        for panel in axes[0]:
-            panel.remove()
-        grid, half = axes[0, 0].get_gridspec(), (one.sizes["head"] + 1) // 2
-        loss_axes = drawing.add_subplot(grid[0, :half])
-        cosine_axes = drawing.add_subplot(grid[0, half + 1 :])
+        drawing, axes = panels.sheet(3, one.sizes["head"] + 1, width=1.05, height=1.35)
+        half = (one.sizes["head"] + 1) // 2
+        axes[0, half].remove()
+        loss_axes, cosine_axes = panels.join(axes[0, :half]), panels.join(axes[0, half + 1 :])
         cosine_axes.yaxis.set_in_layout(False)
         loss_axes.plot(one["time"], one["loss"], color=colour(0))
-        loss_axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
+        loss_axes.set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
         _draw_cosines(cosine_axes, one)
         moments = one["time"].to_numpy()[one["shown"].to_numpy()]
         first = float(one["predicted_drop_time"][0]) / 10
-        for panel, letter in ((loss_axes, "a"), (cosine_axes, "b")):
-            panel.set(xscale="log", xlim=(first, float(one["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({letter})", loc="right")
-            for moment in moments:
-                panel.axvline(float(moment), color=THEORY_COLOUR, linestyle=":", linewidth=1.0)
+        panels.letter((loss_axes, cosine_axes))
+        for panel in (loss_axes, cosine_axes):
+            panel.set(xscale="log", xlim=(first, float(one["time"][-1])), xlabel=panels.TIME_LABEL)
+            for moment in moments.tolist():
+                panel.axvline(moment, color=panels.THEORY_COLOUR, linestyle=":", linewidth=1.0)
         _draw_matrices(drawing, axes[1:], one, moments)
         return drawing
 
@@ -175,15 +149,10 @@ class Figure6(AbstractFigure):
         """E[y z] and E[y z]E[z zᵀ]⁻¹ of sampled prompts, as matrices."""
         if not isinstance(task, InContextRegression):
             raise InvalidInput("task", task, "must be an InContextRegression")
-        found = task.statistics(self.prompts)
-        solved = np.linalg.solve(found.second_moment, found.cross_moment)
-        matrices: FloatArray = unvectorise(np.stack([found.cross_moment, solved]))
+        sampled = task.statistics(self.prompts)
+        solved = np.linalg.solve(sampled.second_moment, sampled.cross_moment)
+        matrices: FloatArray = unvectorise(np.stack([sampled.cross_moment, solved]))
         return matrices
-
-    def _moments(self, data: xr.Dataset, place: int) -> list[int]:
-        """The records in the middle of the plateau and at the end."""
-        middle = float(data["predicted_drop_time"][place, 0]) / 2
-        return [int(np.searchsorted(data["time"], middle)), data.sizes["time"] - 1]
 
 
 def _cosine(arrays: FloatArray, target: FloatArray, axes: int) -> FloatArray:
@@ -212,7 +181,7 @@ def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
     return np.stack(shapes)
 
 
-def _draw_cosines(axes: Any, one: xr.Dataset) -> None:
+def _draw_cosines(axes: Axes, one: xr.Dataset) -> None:
     """Of one seed: the measured angles through time, and the predicted ones."""
     time = one["time"].to_numpy()
     before = time <= float(one["predicted_drop_time"][0])
@@ -220,30 +189,29 @@ def _draw_cosines(axes: Any, one: xr.Dataset) -> None:
     for moment, name in enumerate((r"$\Lambda^2$", r"$W^*$")):
         least = one["alignment"][moment].min("head")
         axes.plot(time, least, color=colour(moment), label=f"a head and {name}, least")
-        course = one["predicted_alignment"][moment]
-        shown = np.where(before, np.nan, course)
-        axes.plot(time, shown, color="black", **THEORY)
+        after = np.where(before, np.nan, one["predicted_alignment"][moment])
+        axes.plot(time, after, color="black", **panels.THEORY)
     early = np.where(before, one["early_alignment"].min("head"), np.nan)
-    axes.plot(time, early, color="black", label="theory (T10)", **THEORY)
+    axes.plot(time, early, color="black", label="theory (T10)", **panels.THEORY)
     axes.set(ylabel="|cos|", ylim=(0, 1.03))
-    legend(axes, 2)
+    panels.legend(axes, 2)
 
 
-def _draw_matrices(drawing: Figure, rows: Any, one: xr.Dataset, moments: FloatArray) -> None:
+def _draw_matrices(drawing: Figure, rows: AnyArray, one: xr.Dataset, moments: FloatArray) -> None:
     targets = one["target"].to_numpy()
     targets = targets / np.linalg.norm(targets, axis=(1, 2), keepdims=True)
     theory = (r"$\Lambda^2$", r"$W^*$")
     for moment, row in enumerate(rows):
-        for place, axes in enumerate(row):
-            is_head = place < len(row) - 1
-            drawn = one["head_matrix"][moment, place] if is_head else targets[moment]
+        for head, axes in enumerate(row):
+            is_head = head < len(row) - 1
+            drawn = one["head_matrix"][moment, head] if is_head else targets[moment]
             image = axes.imshow(drawn, cmap="RdBu_r", vmin=-1, vmax=1)
             axes.set(xticks=[], yticks=[])
             axes.spines[["top", "right"]].set_visible(True)
             if is_head:
-                cosine = one["alignment"][moment, int(one["shown"][moment]), place]
+                cosine = one["alignment"][moment, int(one["shown"][moment]), head]
                 axes.set_xlabel(f"cos {float(cosine):.4f}", fontsize=7)
             if moment == 0 or not is_head:
-                axes.set_title(f"head {place + 1}" if is_head else theory[moment], fontsize=8)
+                axes.set_title(f"head {head + 1}" if is_head else theory[moment], fontsize=8)
         row[0].set_ylabel(f"(c)  $t={moments[moment]:.0f}$")
     drawing.colorbar(image, ax=rows[:, -1].tolist(), shrink=0.8, label="entry, at length 1")

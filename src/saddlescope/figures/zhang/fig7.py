@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import GivenStart
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
+from saddlescope.figures.kit.panels import colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.plateau_waits import (
-    TURNED,
-    aligned_start,
-    aligned_waits,
-    random_waits,
-)
-from saddlescope.figures.zhang.staircase import (
-    QUICK_STAIRCASE,
-    STAIRCASE,
-    clearest_seed,
-    initial_scale,
-)
+from saddlescope.figures.zhang import plateau_waits, staircase
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
@@ -47,7 +29,7 @@ _FIRST_RECORD = 1 / 300
 class Figure7(AbstractFigure):
     """How long each plateau lasts: the estimate of Z 68 and 73, T12 and T13 beside the run."""
 
-    setting: Setting = STAIRCASE
+    setting: Setting = staircase.STAIRCASE
 
     id = "fig7"
     title = "How long each plateau lasts"
@@ -67,26 +49,28 @@ class Figure7(AbstractFigure):
         "(T13) gives them to a per cent."
     )
     seconds = 7.0
+    varied = (*staircase.FIXED, "rank", "at", "spacing")
 
     @classmethod
     def quick(cls) -> Figure7:
-        return cls(QUICK_STAIRCASE)
+        return cls(staircase.QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        base, scale = self.setting, initial_scale(self.setting)
+        base, scale = self.setting, staircase.initial_scale(self.setting)
         scales = scale * np.linspace(1.0, 0.5, len(base.seeds))
-        aligned = aligned_start(base.task, base.model.heads, scales)
+        aligned = plateau_waits.aligned_start(base.task, base.model.heads, scales)
         settings = {
             "random": base,
             "halved": base.replace(init_scale=scale / 2, until=2 * base.method.end),
             "aligned": base.replace(init=GivenStart(aligned, base.seeds)),
         }
-        runs = {
-            name: watch.train(name, _on_logarithmic_grid(setting))
-            for name, setting in watch.each(settings.items())
-        }
-        data = random_waits(runs["random"]).merge(aligned_waits(runs["aligned"]))
-        halved = runs["halved"]
+        random, halved, aligned_run = (
+            watch.train(
+                name, staircase.on_logarithmic_grid(one, _FIRST_RECORD, one.record.points - 1)
+            )
+            for name, one in watch.each(settings.items())
+        )
+        data = plateau_waits.random_waits(random).merge(plateau_waits.aligned_waits(aligned_run))
         drops = drop_times(halved.loss, plateau_losses(base.task), halved.time)
         data["halved_drop_time"] = (("seed", "drop"), drops)
         return data
@@ -129,7 +113,7 @@ class Figure7(AbstractFigure):
                 "once the head has turned to its eigenvector the rest of the wait is that of one "
                 "head (T12): relative error, in nine of ten waits at most",
                 np.quantile(np.abs(rest / predicted_rest - 1), 0.9),
-                TURNED,
+                plateau_waits.TURNED,
             ),
             at_most(
                 "halving the start doubles the drop times (Z 68, 73: t in proportion to 1/v): "
@@ -146,53 +130,36 @@ class Figure7(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.4, height=3.0)
-        _draw_times(axes[0, 0], data.isel(seed=clearest_seed(data["drop_time"].to_numpy())))
+        drawing, axes = panels.sheet(1, 3, width=3.4, height=3.0)
+        clearest = staircase.clearest_seed(data["drop_time"].to_numpy())
+        _draw_times(axes[0, 0], data.isel(seed=clearest))
         _draw_waits(axes[0, 1], data)
         _draw_progress(axes[0, 2], data)
+        for panel in axes[0]:
+            panels.legend(panel, 2)
+        panels.letter(axes[0])
         return drawing
 
 
-def _on_logarithmic_grid(setting: Setting) -> Setting:
-    """Drops of unlike times are found on one grid if it is logarithmic."""
-    end = setting.method.end
-    return setting.replace(at=np.geomspace(_FIRST_RECORD * end, end, setting.record.points - 1))
-
-
-def _draw_times(axes: Any, one: xr.Dataset) -> None:
+def _draw_times(axes: Axes, one: xr.Dataset) -> None:
     """One seed's loss with its drops: measured, predicted and estimated."""
-    level = one["level_loss"].to_numpy()
-    drops = one["drop_time"].to_numpy()
+    levels, drops = one["level_loss"].to_numpy(), one["drop_time"].to_numpy()
     estimates = one["estimated_wait"].to_numpy() + np.concatenate([[0.0], drops[:-1]])
-    levels(axes, level)
+    middles, circles = staircase.midway(levels), {"color": colour(0), **panels.CIRCLES}
+    panels.levels(axes, levels)
     axes.plot(one["time"], one["loss"], color=colour(0), label="training")
-    middles = (level[:-1] + level[1:]) / 2
-    axes.plot(
-        one["predicted_drop_time"],
-        middles,
-        "o",
-        color=colour(0),
-        markerfacecolor="none",
-        label="predicted (T13)",
-    )
+    axes.plot(one["predicted_drop_time"], middles, label="predicted (T13)", **circles)
     axes.plot(estimates, middles, "x", color=colour(5), label="estimated (Z 68, 73)")
-    for number, (time, height) in enumerate(zip(drops, middles, strict=True), start=1):
-        if np.isfinite(time):
-            axes.annotate(
-                f"$t_{number}$",
-                (time, height),
-                xytext=(7, 2),
-                textcoords="offset points",
-            )
+    for number, point in enumerate(zip(drops, middles, strict=True), start=1):
+        if np.isfinite(point[0]):
+            axes.annotate(f"$t_{number}$", point, xytext=(7, 2), textcoords="offset points")
     first = 0.5 * float(np.nanmin([np.nanmin(drops), np.nanmin(estimates)]))
     axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(0, None))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel=TIME_LABEL, ylabel=LOSS_LABEL)
-    axes.set_title("(a)", loc="right")
-    legend(axes, 2)
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
 
 
-def _draw_waits(axes: Any, data: xr.Dataset) -> None:
+def _draw_waits(axes: Axes, data: xr.Dataset) -> None:
     """Measured against estimated: random and aligned starts, and the drop times by T13."""
     pairs = (
         ("estimated_wait", "wait", "x", colour(5), "wait, random starts"),
@@ -200,38 +167,22 @@ def _draw_waits(axes: Any, data: xr.Dataset) -> None:
         ("predicted_drop_time", "drop_time", "o", colour(0), "drop time, T13"),
     )
     for predicted, measured, marker, ink, label in pairs:
-        axes.plot(
-            data[predicted].to_numpy().ravel(),
-            data[measured].to_numpy().ravel(),
-            marker,
-            color=ink,
-            markerfacecolor="none",
-            markersize=4.5,
-            label=label,
-        )
+        look = {**panels.CIRCLES, "marker": marker, "color": ink, "markersize": 4.5}
+        x, y = (data[name].to_numpy().ravel() for name in (predicted, measured))
+        axes.plot(x, y, label=label, **look)
     ends = np.array([150.0, 1e5])
-    axes.plot(ends, ends, color="black", zorder=0, label="equal", **THEORY)
+    axes.plot(ends, ends, color="black", zorder=0, label="equal", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel=r"estimated or predicted,  $t/\tau$", ylabel=r"measured,  $t/\tau$")
-    axes.set_title("(b)", loc="right")
-    legend(axes, 2)
 
 
-def _draw_progress(axes: Any, data: xr.Dataset) -> None:
+def _draw_progress(axes: Axes, data: xr.Dataset) -> None:
     """The estimate of what is left over what is left, through every plateau."""
     styles = ("-", "--", "-.", ":")
     for drop in range(data.sizes["drop"]):
-        for seed in range(data.sizes["seed"]):
-            axes.plot(
-                data["progress"],
-                data["estimate_ratio"][seed, drop],
-                linestyle=styles[drop % 4],
-                linewidth=1.0,
-                color=colour(drop),
-                label=f"plateau {drop}" if seed == 0 else None,
-            )
-    axes.axhline(1.0, color="black", zorder=0, **THEORY)
+        look = {"linestyle": styles[drop % 4], "linewidth": 1.0, "color": colour(drop)}
+        ratios = data["estimate_ratio"][:, drop]
+        panels.seed_curves(axes, data["progress"], ratios, f"plateau {drop}", **look)
+    axes.axhline(1.0, color="black", zorder=0, **panels.THEORY)
     axes.set(xlabel="share of the plateau that has passed", ylim=(0, 1.75))
     axes.set(ylabel=r"$\tau/(\lambda_d^2 v(t))$ over the time left")
-    axes.set_title("(c)", loc="right")
-    legend(axes, 2)

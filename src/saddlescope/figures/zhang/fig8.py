@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import SeparateAttention
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import (
-    STAIRCASE,
-    learned_share,
-    plateau_record,
-    staircase_numbers,
-    timing_claims,
-    winning_heads,
-)
+from saddlescope.figures.zhang import staircase
 from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
 from saddlescope.theory import minimal_norm_weights, modes
 
-_PUBLISHED = STAIRCASE.replace(until=30_000.0)
+_PUBLISHED = staircase.STAIRCASE.replace(until=30_000.0)
 # The grid of records is logarithmic and begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 40
 
@@ -63,6 +48,7 @@ class Figure8(AbstractFigure):
         "not shown) two heads rise at nearly the same time and share an eigenvector."
     )
     seconds = 10.0
+    varied = (*staircase.FIXED, "rank", "at", "spacing")
 
     @classmethod
     def quick(cls) -> Figure8:
@@ -79,8 +65,8 @@ class Figure8(AbstractFigure):
         grown = np.broadcast_to(-(-level // rank)[:, None], reached.shape)
         new = np.isfinite(data["growth_time"].to_numpy())
         on_levels = np.broadcast_to(data["level_loss"].to_numpy()[:, None], reached.shape)
-        carried = resting[..., None] & (data["minimal_value"].to_numpy()[:, None] > 0)
-        rest = np.broadcast_to(data["minimal_value"].to_numpy()[:, None], carried.shape)
+        shortest = data["minimal_value"].to_numpy()[:, None]
+        large = resting[..., None] & (shortest > 0)
         return (
             equal(
                 "values that have grown once m eigenvectors are learned: m/R, rounded up (Z E.4)",
@@ -96,8 +82,8 @@ class Figure8(AbstractFigure):
             relatively_within(
                 "on plateaus at multiples of R, and at the end, values are those of the shortest "
                 "weights (T8)",
-                data["plateau_value"].to_numpy()[carried],
-                rest[carried],
+                data["plateau_value"].to_numpy()[large],
+                np.broadcast_to(shortest, large.shape)[large],
                 0.01,
             ),
             within(
@@ -106,33 +92,32 @@ class Figure8(AbstractFigure):
                 on_levels[resting],
                 0.001,
             ),
-            *timing_claims(data, 0.01),
+            *staircase.timing_claims(data, 0.01),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, data.sizes["rank"], width=3.1, height=2.5, sharey="row")
-        for place in range(data.sizes["rank"]):
-            one = data.isel(rank=place)
-            _draw_losses(axes[0, place], one)
-            _draw_values(axes[1, place], one)
-            for row, letter in enumerate(("abcdef"[place], "abcdef"[place + data.sizes["rank"]])):
-                axes[row, place].set_title(f"({letter})  $R={int(one['rank'])}$", loc="right")
-        axes[0, 0].set_ylabel(LOSS_LABEL)
+        count = data.sizes["rank"]
+        drawing, axes = panels.sheet(2, count, width=3.1, height=2.5, sharey="row")
+        for column in range(count):
+            one = data.isel(rank=column)
+            _draw_losses(axes[0, column], one)
+            _draw_values(axes[1, column], one)
+            for panel, letter in zip(axes[:, column], "abcdef"[column::count], strict=False):
+                panel.set_title(f"({letter})  $R={int(one['rank'])}$", loc="right")
+        axes[0, 0].set_ylabel(panels.LOSS_LABEL)
         axes[1, 0].set_ylabel(r"value weight  $|v_i|$")
         axes[1, 0].set_ylim(-0.1, 1.05 * float(data["value"].max()))
-        legend(axes[0, 0], 2)
-        legend(axes[1, 0], 2)
+        for panel in axes[:, 0]:
+            panels.legend(panel, 2)
         return drawing
 
     def _one_rank(self, watch: Watch, rank: int) -> xr.Dataset:
-        end, points = self.setting.method.end, self.setting.record.points
-        times = np.geomspace(_FIRST_RECORD * end, end, points)
-        run = watch.train(f"rank-{rank}", self.setting.replace(rank=rank, at=times))
-        found = modes(self.setting.task)
-        order = found.order
-        data = staircase_numbers(run)
-        shares = learned_share(run, found.amplitude[order], found.basis[:, order])
-        data["learned_count"] = shares.sum("direction")
+        setting = self.setting.replace(rank=rank)
+        recorded = staircase.on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
+        run, learned = watch.train(f"rank-{rank}", recorded), modes(setting.task)
+        amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
+        data = staircase.staircase_numbers(run)
+        data["learned_count"] = staircase.learned_share(run, amplitude, basis).sum("direction")
         data["value"] = (("seed", "time", "head"), np.abs(run.dataset["v"].to_numpy()))
         data["minimal_value"] = (("level", "head"), self._shortest(rank))
         return _sorted_by_growth(data, rank)
@@ -143,15 +128,15 @@ class Figure8(AbstractFigure):
         order, head = modes(task).order.tolist(), SeparateAttention(heads=1, rank=rank)
         values = np.zeros((len(order) + 1, self.setting.model.heads))
         for level in range(1, len(order) + 1):
-            for place, begin in enumerate(range(0, level, rank)):
-                carried = order[begin : min(begin + rank, level)]
-                values[level, place] = minimal_norm_weights(head, task, carried)["v"][0]
+            for index, begin in enumerate(range(0, level, rank)):
+                subset = order[begin : min(begin + rank, level)]
+                values[level, index] = minimal_norm_weights(head, task, subset)["v"][0]
         return values
 
 
 def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
     """Heads in the order in which their values grow, when they do, and how many have."""
-    drops, winners = data["drop_time"].to_numpy(), winning_heads(data)
+    drops, winners = data["drop_time"].to_numpy(), staircase.winning_heads(data)
     time, levels = data["time"].to_numpy(), data.sizes["level"]
     shortest = data["minimal_value"].to_numpy()
     values = data["value"].to_numpy().copy()
@@ -170,7 +155,7 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
                 growth[seed, drop] = first_crossing(value, half, time, rising=True)
         for level in range(levels):
             if level == 0 or np.isfinite(drops[seed, level - 1]):
-                record = plateau_record(time, drops[seed], level)
+                record = staircase.plateau_record(time, drops[seed], level)
                 resting[seed, level] = values[seed, record]
                 grown[seed, level] = (values[seed, record] > shortest[shortest > 0].min() / 2).sum()
     data["value"] = (("seed", "time", "head"), values)
@@ -180,31 +165,14 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
     return data
 
 
-def _draw_losses(axes: Any, one: xr.Dataset) -> None:
-    level = one["level_loss"].to_numpy()
-    levels(axes, level, "levels (T7)")
-    for seed in range(one.sizes["seed"]):
-        axes.plot(
-            one["time"],
-            one["loss"][seed],
-            color=colour(seed),
-            label="training" if seed == 0 else None,
-        )
-        axes.plot(
-            one["predicted_drop_time"][seed],
-            (level[:-1] + level[1:]) / 2,
-            "o",
-            color=colour(seed),
-            markerfacecolor="none",
-            markersize=4.5,
-            label="drops (T13)" if seed == 0 else None,
-        )
-    first = 0.6 * float(one["drop_time"].min())
-    axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
+def _draw_losses(axes: Axes, one: xr.Dataset) -> None:
+    staircase.draw_staircases(axes, one, markersize=4.5)
+    limits = (0.6 * float(one["drop_time"].min()), float(one["time"][-1]))
+    axes.set(xscale="log", xlim=limits, ylim=(0, None), xlabel=panels.TIME_LABEL)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_values(axes: Any, one: xr.Dataset) -> None:
+def _draw_values(axes: Axes, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
     # Not heads 1, 2, …: in each seed they are others.
@@ -213,21 +181,18 @@ def _draw_values(axes: Any, one: xr.Dataset) -> None:
     for head in reversed(range(one.sizes["head"])):
         grows = head < growing
         for seed in range(one.sizes["seed"]):
-            axes.plot(
-                one["learned_count"][seed],
-                one["value"][seed, :, head],
-                color=colour(head if grows else 3),
-                linewidth=1.2,
-                label=names[head] if grows and seed == 0 else None,
-            )
-    axes.plot([], [], color=colour(3), label="all others")
+            label = names[head] if grows and seed == 0 else None
+            tint = panels.colour(head if grows else 3)
+            count_learned, value = one["learned_count"][seed], one["value"][seed, :, head]
+            axes.plot(count_learned, value, color=tint, linewidth=1.2, label=label)
+    axes.plot([], [], color=panels.colour(3), label="all others")
     # The shortest weights have v³ = tr W, also between two fixed points.
     fine = np.linspace(0, count, 40 * count + 1)
     for head in range(growing):
         shortest = one["minimal_value"][:, head]
         course = np.cbrt(np.interp(fine, one["level"], shortest**3))
         label = "shortest (T8)" if head == 0 else None
-        axes.plot(fine, course, color="black", zorder=3, label=label, **THEORY)
+        axes.plot(fine, course, color="black", zorder=3, label=label, **panels.THEORY)
         axes.plot(one["level"], shortest, "s", color="black", markerfacecolor="none", markersize=4)
     for multiple in range(0, count, rank):
         axes.axvline(multiple, color="#AAAAAA", zorder=0, linewidth=0.7)

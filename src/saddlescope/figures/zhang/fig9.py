@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, legend, sheet
+from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, join, legend, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.rank_runs import (
-    CONSPICUOUS,
-    QUICK_RANKS,
-    RANKS,
-    draw_rank,
-    is_multiple,
-    rank_claims,
-    rank_runs,
-)
+from saddlescope.figures.zhang import rank_runs
+from saddlescope.figures.zhang.rank_runs import CONSPICUOUS, is_multiple
 from saddlescope.setting import Setting
 
-_PUBLISHED = RANKS.replace(until=60_000.0)
+_PUBLISHED = rank_runs.RANKS.replace(until=60_000.0)
 _COLUMNS = 4
 
 
@@ -52,37 +45,35 @@ class Figure9(AbstractFigure):
         "longer than that share by then."
     )
     seconds = 23.0
+    varied = rank_runs.VARIED
 
     @classmethod
     def quick(cls) -> Figure9:
-        return cls(QUICK_RANKS, ranks=(2, 3))
+        return cls(rank_runs.QUICK_RANKS, ranks=(2, 3))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return rank_runs(watch, self.setting, self.ranks)
+        return rank_runs.train_ranks(watch, self.setting, self.ranks)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        return rank_claims(data)
+        return rank_runs.rank_claims(data)
 
     def draw(self, data: xr.Dataset) -> Figure:
         count = data.sizes["rank"]
         rows = -(-count // _COLUMNS)
         drawing, axes = sheet(rows + 1, _COLUMNS, width=2.5, height=2.2)
-        for place, panel in enumerate(axes[:-1].flat):
-            if place >= count:
+        for index, panel in enumerate(axes[:-1].flat):
+            if index >= count:
                 panel.remove()
                 continue
-            draw_rank(panel, data.isel(rank=place), "abcdefgh"[place])
-            if place % _COLUMNS == 0:
+            rank_runs.draw_rank(panel, data.isel(rank=index), "abcdefgh"[index])
+            if index % _COLUMNS == 0:
                 panel.set_ylabel(LOSS_LABEL)
-        grid = axes[0, 0].get_gridspec()
-        for panel in axes[-1]:
-            panel.remove()
-        _draw_table(drawing.add_subplot(grid[-1, :2]), data)
-        _draw_shares(drawing.add_subplot(grid[-1, 2:]), data)
+        _draw_table(join(axes[-1, :2]), data)
+        _draw_shares(join(axes[-1, 2:]), data)
         return drawing
 
 
-def _draw_table(axes: Any, data: xr.Dataset) -> None:
+def _draw_table(axes: Axes, data: xr.Dataset) -> None:
     """The median length of every plateau, a row a rank; multiples of R are framed."""
     known = data["plateau_share"].notnull().sum("seed") > data.sizes["seed"] / 2
     share = data["plateau_share"].median("seed").where(known).to_numpy()
@@ -101,21 +92,22 @@ def _draw_table(axes: Any, data: xr.Dataset) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _draw_shares(axes: Any, data: xr.Dataset) -> None:
+def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
     """Every plateau of every run but the first, by rank."""
     multiple = is_multiple(data, "plateau")
     share = data["plateau_share"].to_numpy()
     kinds = (
-        ("at multiples of $R$", True, {"color": colour(0)}),
-        ("at other $m$", False, {"color": colour(5), "markerfacecolor": "none"}),
+        ("at multiples of $R$", True, colour(0), colour(0)),
+        ("at other $m$", False, colour(5), "none"),
     )
-    for label, wanted, look in kinds:
-        chosen = np.isfinite(share) & (multiple == wanted)[:, None]
+    for label, at_multiples, edge, face in kinds:
+        chosen = np.isfinite(share) & (multiple == at_multiples)[:, None]
         chosen[:, :, 0] = False
         rank, seed, plateau = np.nonzero(chosen)
         sideways = (plateau - 3.5) * 0.06 + (seed - 2.5) * 0.012
-        place = data["rank"].to_numpy()[rank] + sideways
-        axes.plot(place, share[chosen], "o", markersize=3.2, label=label, **look)
+        across = data["rank"].to_numpy()[rank] + sideways
+        (dots,) = axes.plot(across, share[chosen], "o", markersize=3.2, color=edge, label=label)
+        dots.set_markerfacecolor(face)
     axes.axhline(CONSPICUOUS, color="black", label=f"{CONSPICUOUS:.0%}", **THEORY)
     axes.set(yscale="log", xlabel="rank  $R$", ylabel="length / time at its end")
     axes.set_xticks(data["rank"].to_numpy())

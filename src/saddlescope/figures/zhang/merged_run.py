@@ -11,6 +11,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.zhang.staircase import initial_scale, staircase_numbers
 from saddlescope.setting import Setting
+from saddlescope.setting.fields import fields_of
 from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import time_course
 from saddlescope.trajectory import Trajectory
@@ -28,6 +29,12 @@ MERGED = Setting(
 
 QUICK_MERGED = MERGED.replace(seeds=2, points=200)
 """The same in short."""
+
+
+def with_merged_heads(setting: Setting, heads: int) -> Setting:
+    """The setting with merged attention of so many heads in place of its model."""
+    shared = {name: getattr(setting.model, name) for name in fields_of(MergedAttention)}
+    return setting.replace(model=MergedAttention(**{**shared, "heads": heads}))
 
 
 def course_times(task: AbstractData, init_scale: float, points: int) -> FloatArray:

@@ -14,6 +14,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.measure import first_crossing, first_record
 from saddlescope.setting import Setting
 from saddlescope.task import TaskPool
@@ -29,6 +30,9 @@ MIXTURE = Setting(
     seeds=3,
 )
 r"""The runs of Figure 5, and for longer of Figure 10: $\Lambda = I/D$ and one task vector w*."""
+
+VARIED = (*FIXED, "share", "labels")
+"""The fields that these figures vary themselves."""
 
 LOSSES = {"training": "loss", "in_weight": "loss_in_weight", "in_context": "loss_in_context"}
 """The three losses of a mixture, and their names in a run."""
@@ -103,21 +107,21 @@ def first_rates(data: xr.Dataset) -> FloatArray:
     time = data["time"].to_numpy()
     # One that starts beyond the first depth is followed from its start.
     borders = [np.maximum(first_record(depth, at, rising=True), 0) for at in _EXPONENTIAL]
-    found = np.full(depth.shape[:2], np.nan)
-    for place in np.ndindex(found.shape):
-        begin, end = (int(record[place]) for record in borders)
+    rates = np.full(depth.shape[:2], np.nan)
+    for index in np.ndindex(rates.shape):
+        begin, end = (int(record[index]) for record in borders)
         if end - begin > 1:
             # The loss falls as the square of the weights.
-            slope = np.polyfit(time[begin:end], np.log(depth[place][begin:end]), 1)[0]
-            found[place] = slope / 2
-    return found
+            slope = np.polyfit(time[begin:end], np.log(depth[index][begin:end]), 1)[0]
+            rates[index] = slope / 2
+    return rates
 
 
 def draw_three_losses(axes: Axes, one: xr.Dataset) -> None:
     """The losses of one share and seed over time, with those of the one head dashed."""
     texts = {"training": "training", "in_weight": "in-weight test", "in_context": "in-context test"}
-    for place, (name, text) in enumerate(texts.items()):
-        axes.plot(one["time"], one[name], color=colour(place), label=text, **UNDER_THEORY)
+    for index, (name, text) in enumerate(texts.items()):
+        axes.plot(one["time"], one[name], color=colour(index), label=text, **UNDER_THEORY)
         axes.plot(one["time"], one[f"one_head_{name}"], color="black", **THEORY)
     axes.plot([], [], color="black", label="one head (T10)", **THEORY)
     axes.set_ylabel(LOSS_LABEL)

@@ -30,7 +30,7 @@ def random_waits(run: Trajectory) -> xr.Dataset:
     task, time, drops = run.setting.task, run.time, data["drop_time"].to_numpy()
     heads = winning_heads(data.assign(value=(("seed", "time", "head"), run.dataset["v"].data)))
     names = ("wait", "estimated_wait", "rest_of_wait", "predicted_rest")
-    found = {name: np.full(drops.shape, np.nan) for name in names}
+    waits = {name: np.full(drops.shape, np.nan) for name in names}
     ratio = np.full((*drops.shape, len(_PROGRESS)), np.nan)
     for seed, drop in np.argwhere(np.isfinite(heads)).tolist():
         begin, end = (drops[seed, drop - 1] if drop else 0.0), drops[seed, drop]
@@ -41,12 +41,11 @@ def random_waits(run: Trajectory) -> xr.Dataset:
         ratio[seed, drop] = estimates / (end - moments)
         turning = (time < begin) | ((time < end) & (np.abs(speed / size**2 - 1) > TURNED))
         turned = int(np.flatnonzero(turning).max(initial=-1)) + 1
-        found["wait"][seed, drop] = end - begin
-        found["estimated_wait"][seed, drop] = estimates[0]
-        found["rest_of_wait"][seed, drop] = end - time[turned]
-        found["predicted_rest"][seed, drop] = _course(task, drop, size[turned]).drop_time
-    for name, values in found.items():
-        data[name] = (("seed", "drop"), values)
+        waits["wait"][seed, drop] = end - begin
+        waits["estimated_wait"][seed, drop] = estimates[0]
+        waits["rest_of_wait"][seed, drop] = end - time[turned]
+        waits["predicted_rest"][seed, drop] = _course(task, drop, size[turned]).drop_time
+    data = data.assign({name: (("seed", "drop"), values) for name, values in waits.items()})
     data["estimate_ratio"] = (("seed", "drop", "progress"), ratio)
     return data.assign_coords(progress=_PROGRESS)
 
@@ -78,8 +77,8 @@ def aligned_waits(run: Trajectory) -> xr.Dataset:
 
 def _head(run: Trajectory, seed: int, head: int, drop: int) -> tuple[FloatArray, FloatArray]:
     """The size of a head's value, and its speed along the eigenvector of a drop, over λ²."""
-    found = modes(run.setting.task)
-    direction = found.basis[:, found.order[drop]]
+    learned = modes(run.setting.task)
+    direction = learned.basis[:, learned.order[drop]]
     value, key, query = (run.dataset[name].to_numpy()[seed, :, head] for name in ("v", "k", "q"))
     return np.abs(value), np.sign(value) * (key[:, 0] @ direction) * (query[:, 0] @ direction)
 

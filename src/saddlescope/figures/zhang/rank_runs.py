@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import RandomStart, SeparateAttention
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import FIXED, on_logarithmic_grid
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
@@ -35,6 +35,9 @@ RANKS = Setting(
 QUICK_RANKS = RANKS.replace(seeds=2, until=40_000.0, points=600)
 """The same in short."""
 
+VARIED = (*FIXED, "rank", "at", "spacing")
+"""The fields that these figures vary themselves."""
+
 CONSPICUOUS = 0.15
 """A plateau is conspicuous if it lasts longer than this share of the time that has then passed.
 
@@ -51,20 +54,20 @@ _TICKS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 _LEVEL_TOLERANCE = 0.01
 
 
-def rank_runs(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Dataset:
+def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Dataset:
     """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
 
     Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau
-    lasts, between the midway
-    crossings before and after it, as a share of the time at its end. One that outlasts the run
-    counts up to the run's end if it is conspicuous by then; if not, nothing is known of it.
+    lasts, between the midway crossings before and after it, as a share of the time at its end. One
+    that outlasts the run counts up to the run's end if it is conspicuous by then; if not, nothing
+    is known of it.
     """
     levels, until = plateau_losses(setting.task), setting.method.end
-    grid = np.geomspace(_FIRST_RECORD * until, until, setting.record.points)
-    time = np.concatenate([[0.0], grid])
+    recorded = on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
+    time = np.concatenate([[0.0], np.asarray(recorded.record.at)])
     losses, drops, plateaus = [], [], []
     for rank in watch.each(ranks):
-        run = watch.train(f"rank-{rank}", setting.replace(rank=rank, at=grid))
+        run = watch.train(f"rank-{rank}", recorded.replace(rank=rank))
         # A run whose seeds all rest ends early.
         loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
         losses.append(loss)
@@ -90,9 +93,10 @@ def rank_runs(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Datase
     return data
 
 
-def is_multiple(data: xr.Dataset, dimension: str) -> Any:
+def is_multiple(data: xr.Dataset, dimension: str) -> AnyArray:
     """Whether each plateau or level is at a multiple of the rank, over (rank, dimension)."""
-    return data[dimension].to_numpy()[None, :] % data["rank"].to_numpy()[:, None] == 0
+    multiple: AnyArray = data[dimension].to_numpy() % data["rank"].to_numpy()[:, None] == 0
+    return multiple
 
 
 def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
@@ -140,14 +144,13 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
     for level, loss in enumerate(data["level_loss"].to_numpy()):
         if level % rank == 0:
             axes.axhline(loss, color=THEORY_COLOUR, zorder=0, **THEORY)
-            place = axes.get_yaxis_transform()
-            axes.text(1.01, loss, f"{level}", transform=place, fontsize=7.5, va="center")
+            beside = axes.get_yaxis_transform()
+            axes.text(1.01, loss, f"{level}", transform=beside, fontsize=7.5, va="center")
         else:
             axes.axhline(loss, color="#AAAAAA", linestyle=":", linewidth=0.7, zorder=0)
     for row, seed in enumerate(data["seed"].to_numpy()):
         axes.plot(data["time"], data["loss"][row], color=colour(row), label=f"seed {seed}")
-    first, last = _FIRST_SHOWN, float(data["time"][-1])
-    axes.set(xscale="log", xlim=(first, last), xlabel=TIME_LABEL)
+    axes.set(xscale="log", xlim=(_FIRST_SHOWN, float(data["time"][-1])), xlabel=TIME_LABEL)
     axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06), yticks=_TICKS)
     axes.set_yticklabels([f"{tick:g}" for tick in _TICKS])
     for axis in (axes.xaxis, axes.yaxis):
@@ -158,12 +161,12 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
 def _plateaus(time: FloatArray, loss: FloatArray, drops: FloatArray) -> list[float]:
     """The loss where it changes least between one drop and the next, NaN where none was reached."""
     slope = np.abs(np.gradient(loss, time))
-    found = []
+    losses = []
     for begin, end in zip([0.0, *drops], [*drops, np.nan], strict=True):
         inside = (time >= begin) & ~(time > end)
         least = int(np.where(inside, slope, np.inf).argmin())
-        found.append(float(loss[least]) if inside.any() else np.nan)
-    return found
+        losses.append(float(loss[least]) if inside.any() else np.nan)
+    return losses
 
 
 def _shares(drops: FloatArray, until: float) -> FloatArray:

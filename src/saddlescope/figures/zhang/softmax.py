@@ -3,58 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import (
-    AbstractLinearAttention,
-    MergedAttention,
-    RandomStart,
-    SeparateAttention,
-)
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientDescent, Record
+from saddlescope.dynamics import GradientDescent
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import with_merged_heads
+from saddlescope.figures.zhang.staircase import STAIRCASE
 from saddlescope.measure import first_crossing, stages
 from saddlescope.setting import Setting
-from saddlescope.task import InContextRegression, Prompts
+from saddlescope.task import Prompts
 from saddlescope.theory import modes
+from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
-_MODELS = ("merged", "separate")
+_SEPARATE = STAIRCASE.replace(
+    method=GradientDescent(0.4, steps=8000), init_scale=0.05, points=1000, seeds=4
+)
 
 
 @dataclass(frozen=True)
 class Softmax(AbstractFigure):
     """One drop of merged and several of separate softmax attention, counted on the loss itself."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
+    setting: Setting = _SEPARATE
     merged_heads: int = 8
-    separate_heads: int = 5
     merged_scale: float = 0.01
-    separate_scale: float = 0.05
-    seeds: int = 4
-    prompts: int = 800
-    learning_rate: float = 0.4
     merged_steps: int = 800
-    separate_steps: int = 8000
-    points: int = 1000
+    prompts: int = 800
 
     id = "softmax"
     title = "Softmax attention: one drop merged, several separate"
@@ -73,27 +57,31 @@ class Softmax(AbstractFigure):
         "Figures 1 and 3; trained on a sample they fit its noise and blur the later plateaus."
     )
     seconds = 75.0
+    varied = ("activation", "weights")
 
     @classmethod
     def quick(cls) -> Softmax:
-        return cls(seeds=1, prompts=400, merged_steps=400, separate_steps=3500, points=700)
+        setting = _SEPARATE.replace(seeds=1, steps=3500, points=700)
+        return cls(setting, prompts=400, merged_steps=400)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
-        prompts = _mirrored(task.sample(self.prompts // 2, seed=1))
-        found = modes(task)
+        task = population_law(self.setting.task)
+        separate = self.setting.replace(task=_mirrored(task.sample(self.prompts // 2, seed=1)))
+        merged = with_merged_heads(separate, self.merged_heads).replace(
+            init_scale=self.merged_scale, steps=self.merged_steps
+        )
         parts = []
-        for name in watch.each(_MODELS):
+        for name, setting in watch.each({"merged": merged, "separate": separate}.items()):
             softmax, linear = (
-                self._run(watch, name, activation, prompts)
+                watch.train(f"{name}-{activation}", setting.replace(activation=activation))
                 for activation in watch.each(("softmax", "linear"))
             )
-            shares = _first_order(softmax, found.basis) / found.amplitude
+            shares = _first_order(softmax, modes(task).basis) / modes(task).amplitude
             parts.append(_numbers(name, softmax, linear, shares))
         return xr.merge(parts)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        seeds, dimension = data.sizes["seed"], len(self.spectrum)
+        seeds, dimension = data.sizes["seed"], data.sizes["direction"]
         distances = _distance(data, "separate")
         return (
             equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)),
@@ -116,37 +104,19 @@ class Softmax(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=2.8)
-        for place, name in enumerate(_MODELS):
-            _draw_loss(axes[0, place], data, name)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=2.8)
+        _draw_loss(axes[0, 0], data, "merged")
+        _draw_loss(axes[0, 1], data, "separate")
         _draw_learned(axes[0, 2], data)
         first = float(np.nanmin(data["separate_first_drop"])) / 4
         for panel in axes[0, 1:]:
             panel.set_xlim(first, float(data["separate_time"][-1]))
         axes[0, 0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
-        for panel, letter in zip(axes[0], "abc", strict=True):
-            panel.set(xscale="log", xlabel=TIME_LABEL)
+        for panel in axes[0]:
+            panel.set(xscale="log", xlabel=panels.TIME_LABEL)
             panel.xaxis.set_minor_formatter(NullFormatter())
-            panel.set_title(f"({letter})", loc="right")
+        panels.letter(axes[0])
         return drawing
-
-    def _run(self, watch: Watch, name: str, activation: str, prompts: Prompts) -> Trajectory:
-        is_merged = name == "merged"
-        model: AbstractLinearAttention = (
-            MergedAttention(self.merged_heads, activation=activation)
-            if is_merged
-            else SeparateAttention(self.separate_heads, rank=1, activation=activation)
-        )
-        steps = self.merged_steps if is_merged else self.separate_steps
-        setting = Setting(
-            model,
-            prompts,
-            GradientDescent(self.learning_rate, steps),
-            RandomStart(self.merged_scale if is_merged else self.separate_scale),
-            Record(points=self.points),
-            self.seeds,
-        )
-        return watch.train(f"{name}-{activation}", setting)
 
 
 def _mirrored(prompts: Prompts) -> Prompts:
@@ -172,7 +142,7 @@ def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
 
 def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
     """Losses, their plateaus and what was learned, of one parametrisation."""
-    found, reference = (_plateaus(run, shares.shape[-1]) for run in (softmax, linear))
+    levels, reference = (_plateaus(run, shares.shape[-1]) for run in (softmax, linear))
     # The linear seed that came furthest shows the most levels.
     furthest = int(np.isfinite(reference).sum(axis=1).argmax())
     time, time_axis = softmax.time, f"{name}_time"
@@ -182,9 +152,9 @@ def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatAr
             f"{name}_loss": (("seed", time_axis), softmax.loss),
             f"{name}_linear_loss": (("seed", time_axis), linear.loss),
             f"{name}_learned": (("seed", time_axis, "direction"), shares),
-            f"{name}_level": (("seed", "level"), found),
+            f"{name}_level": (("seed", "level"), levels),
             f"{name}_linear_level": ("level", reference[furthest]),
-            f"{name}_drops": ("seed", np.isfinite(found).sum(axis=1) - 1.0),
+            f"{name}_drops": ("seed", np.isfinite(levels).sum(axis=1) - 1.0),
             f"{name}_first_drop": ("seed", np.array(first)),
         },
         coords={time_axis: time},
@@ -193,10 +163,10 @@ def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatAr
 
 def _plateaus(run: Trajectory, count: int) -> FloatArray:
     """The levels of each seed's plateaus, NaN beyond the last, [S, count + 1] or more."""
-    rows = [[plateau.level for plateau in found.plateaus] for found in run.stages()]
+    rows = [[plateau.level for plateau in one.plateaus] for one in run.stages()]
     table = np.full((len(rows), max(count + 1, *map(len, rows))), np.nan)
-    for place, row in enumerate(rows):
-        table[place, : len(row)] = row
+    for seed, row in enumerate(rows):
+        table[seed, : len(row)] = row
     return table
 
 
@@ -214,40 +184,23 @@ def _learning_order(shares: FloatArray) -> FloatArray:
     return half.argsort(axis=1, kind="stable").astype(np.float64) + 1
 
 
-def _draw_loss(axes: Any, data: xr.Dataset, name: str) -> None:
-    time = data[f"{name}_time"]
-    known = data[f"{name}_linear_level"].to_numpy()
-    levels(axes, known[np.isfinite(known)], "plateaus of linear attention")
-    for place in range(data.sizes["seed"]):
-        axes.plot(
-            time,
-            data[f"{name}_linear_loss"][place],
-            color=colour(place),
-            linestyle=":",
-            linewidth=1.0,
-            label=None if place else "linear, same start",
-        )
-        axes.plot(
-            time,
-            data[f"{name}_loss"][place],
-            color=colour(place),
-            linewidth=1.8,
-            label=None if place else "softmax",
-        )
-    axes.set(ylabel=f"{name}: {LOSS_LABEL}", ylim=(0, None))
-    legend(axes, 2)
+def _draw_loss(axes: Axes, data: xr.Dataset, name: str) -> None:
+    time, dotted = data[f"{name}_time"], {"linestyle": ":", "linewidth": 1.0}
+    levels = data[f"{name}_linear_level"].to_numpy()
+    panels.levels(axes, levels[np.isfinite(levels)], "plateaus of linear attention")
+    panels.seed_curves(axes, time, data[f"{name}_linear_loss"], "linear, same start", **dotted)
+    panels.seed_curves(axes, time, data[f"{name}_loss"], "softmax", linewidth=1.8)
+    axes.set(ylabel=f"{name}: {panels.LOSS_LABEL}", ylim=(0, None))
+    panels.legend(axes, 2)
 
 
-def _draw_learned(axes: Any, data: xr.Dataset) -> None:
+def _draw_learned(axes: Axes, data: xr.Dataset) -> None:
     """The share of each eigenvector in the seed that is first to learn one."""
-    place = int(np.argmin(data["separate_first_drop"].to_numpy()))
-    for direction in range(data.sizes["direction"]):
-        axes.plot(
-            data["separate_time"],
-            data["separate_learned"][place, :, direction],
-            color=colour(direction),
-            label=f"$e_{direction + 1}$",
-        )
-    axes.axhline(1, color="black", label="linear optimum", zorder=0, **THEORY)
+    fastest = int(np.argmin(data["separate_first_drop"].to_numpy()))
+    time = data["separate_time"]
+    for direction, share in enumerate(data["separate_learned"][fastest].T):
+        label = f"$e_{direction + 1}$"
+        axes.plot(time, share, color=panels.colour(direction), label=label)
+    axes.axhline(1, color="black", label="linear optimum", zorder=0, **panels.THEORY)
     axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
-    legend(axes, 3)
+    panels.legend(axes, 3)

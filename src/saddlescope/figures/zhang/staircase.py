@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
-from saddlescope.attention import RandomStart, SeparateAttention
+from saddlescope.attention import RandomStart, SeparateAttention, Weights
 from saddlescope.checks import FloatArray
 from saddlescope.comparison import compare
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.errors import InvalidInput
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
+from saddlescope.theory import predict_staircase
 from saddlescope.trajectory import Trajectory
 
 STAIRCASE = Setting(
@@ -26,6 +29,9 @@ STAIRCASE = Setting(
     seeds=6,
 )
 """The runs of Figure 3, which Figure 7 and the graph of the fixed points show too."""
+
+FIXED = ("activation", "softmax_scale", "weights")
+"""The fields of a setting that have one value in a figure of linear attention."""
 
 QUICK_STAIRCASE = STAIRCASE.replace(seeds=2, until=20_000.0, points=800)
 """The same in short."""
@@ -48,6 +54,24 @@ def initial_scale(setting: Setting) -> float:
     if not isinstance(scale, float):
         raise InvalidInput("init", setting.init, "must be a start that has a scale")
     return scale
+
+
+def on_logarithmic_grid(setting: Setting, first_share: float, points: int) -> Setting:
+    """The setting recorded at logarithmic times from that share of the run on.
+
+    Drops of unlike times are found on one grid if it is logarithmic.
+    """
+    end = setting.method.end
+    return setting.replace(at=np.geomspace(first_share * end, end, points))
+
+
+def predicted_drop_times(setting: Setting, weights: Weights) -> FloatArray:
+    """The drop times of one start by T13, NaN where none comes by the end, [D]."""
+    model, task = setting.model, setting.task
+    drops = predict_staircase(model, task, weights, until=setting.method.end).drops
+    times = np.full(task.dimension, np.nan)
+    times[: len(drops)] = [drop.time for drop in drops]
+    return times
 
 
 def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> xr.DataArray:
@@ -80,9 +104,9 @@ def timing_claims(data: xr.Dataset, tolerance: float) -> tuple[Claim, ...]:
 
 def plateau_record(time: FloatArray, drop_times: FloatArray, drop: SupportsIndex) -> int:
     """The record in the middle of the plateau that follows the n-th drop (0 is the start)."""
-    place = int(drop)
-    begin = time[0] if place == 0 else drop_times[place - 1]
-    end = drop_times[place] if place < len(drop_times) else np.nan
+    following = int(drop)
+    begin = time[0] if following == 0 else drop_times[following - 1]
+    end = drop_times[following] if following < len(drop_times) else np.nan
     if not np.isfinite(end):
         return len(time) - 1
     return int(np.searchsorted(time, (begin + end) / 2))
@@ -107,3 +131,19 @@ def winning_heads(data: xr.Dataset) -> FloatArray:
         before, after = (plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
         heads[seed, drop] = np.argmax(size[seed, after] - size[seed, before])
     return heads
+
+
+def midway(levels: FloatArray) -> FloatArray:
+    """The losses at which drops between levels are timed."""
+    middles: FloatArray = (levels[:-1] + levels[1:]) / 2
+    return middles
+
+
+def draw_staircases(axes: Axes, data: xr.Dataset, **circles: Any) -> None:
+    """The loss of every seed, the levels (T7), and circles where drops are predicted (T13)."""
+    levels = data["level_loss"].to_numpy()
+    panels.levels(axes, levels, "levels (T7)")
+    panels.seed_curves(axes, data["time"], data["loss"], "training")
+    for index, times in enumerate(data["predicted_drop_time"]):
+        look = {"color": panels.colour(index), **panels.CIRCLES, **circles}
+        axes.plot(times, midway(levels), label=None if index else "drops (T13)", **look)
