@@ -14,25 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.drawing import COLOURS, THEORY_COLOUR, Drawing, legend
-
-__all__ = [
-    "CIRCLES",
-    "LOSS_LABEL",
-    "THEORY",
-    "THEORY_COLOUR",
-    "TIME_LABEL",
-    "colour",
-    "join",
-    "legend",
-    "letter",
-    "levels",
-    "seed_band",
-    "seed_curves",
-    "shades",
-    "sheet",
-    "tidy",
-]
+from saddlescope.drawing import COLOURS, Drawing
+from saddlescope.drawing import THEORY_COLOUR as THEORY_COLOUR
+from saddlescope.drawing import legend as legend
 
 TIME_LABEL = r"flow time  $t/\tau$"
 LOSS_LABEL = r"loss  $E(y_q-\hat y_q)^2$"

@@ -83,8 +83,11 @@ def reproduce(
     weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
     results = []
     for index, figure in enumerate(figures):
-        begin, share = sum(weights[:index]) / sum(weights), weights[index] / sum(weights)
-        report_share = _share_reporter(report, figure.id, begin, share)
+
+        def report_share(done: float, name: str = figure.id, index: int = index) -> None:
+            if report is not None:
+                report(name, (sum(weights[:index]) + weights[index] * done) / sum(weights))
+
         report_share(0.0)
         results.append(_make(figure, out, report_share, films))
     return tuple(results)
@@ -127,16 +130,6 @@ def command_of(figure: AbstractFigure) -> str:
     return shlex.join(sorted(commands, key=len)[0])
 
 
-def _share_reporter(
-    report: Callable[[str, float], object] | None, name: str, begin: float, share: float
-) -> Callable[[float], None]:
-    def report_share(done: float) -> None:
-        if report is not None:
-            report(name, begin + share * done)
-
-    return report_share
-
-
 def _weight(figure: AbstractFigure) -> float:
     return 1.0 if figure == type(figure).quick() else figure.seconds
 
@@ -171,7 +164,9 @@ def _make(
         if record is None:
             _keep_record(figure, key, folder, seconds)
         if films and figure.film and not (folder / figure.film).exists():
-            _make_film(figure, data, folder, watch)
+            unfinished = folder / f"unfinished-{figure.film}"
+            figure.make_film(data, unfinished, watch)
+            os.replace(unfinished, folder / figure.film)
         shutil.rmtree(folder / "unfinished", ignore_errors=True)
     except (InvalidInput, Interrupted):
         raise
@@ -183,12 +178,6 @@ def _make(
     return Result(
         figure, claims, seconds, drawing, _files(folder, figure.film), command, quick=quick
     )
-
-
-def _make_film(figure: AbstractFigure, data: xr.Dataset, folder: Path, watch: Watch) -> None:
-    unfinished = folder / f"unfinished-{figure.film}"
-    figure.make_film(data, unfinished, watch)
-    os.replace(unfinished, folder / figure.film)
 
 
 def _key(figure: AbstractFigure) -> str:

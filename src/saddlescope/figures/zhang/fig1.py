@@ -15,13 +15,7 @@ from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.merged_run import (
-    MERGED,
-    QUICK_MERGED,
-    as_network,
-    merged_numbers,
-    until_converged,
-)
+from saddlescope.figures.zhang import merged_run
 from saddlescope.figures.zhang.staircase import FIXED, initial_scale
 from saddlescope.precision import in_float64
 from saddlescope.setting import Setting
@@ -38,7 +32,7 @@ _ROUNDING = 1e-12
 class Figure1(AbstractFigure):
     """One abrupt drop (T10), the same in both models (T4)."""
 
-    setting: Setting = MERGED
+    setting: Setting = merged_run.MERGED
     prompts: int = 200
 
     id = "fig1"
@@ -59,13 +53,13 @@ class Figure1(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Figure1:
-        return cls(QUICK_MERGED)
+        return cls(merged_run.QUICK_MERGED)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        attention = until_converged(self.setting)
-        settings = {"attention": attention, "network": as_network(attention)}
+        attention = merged_run.until_converged(self.setting)
+        settings = {"attention": attention, "network": merged_run.as_network(attention)}
         both = [watch.train(name, one) for name, one in watch.each(settings.items())]
-        data = merged_numbers(both[0]).drop_vars("predicted_diagonal")
+        data = merged_run.merged_numbers(both[0]).drop_vars("predicted_diagonal")
         data["network_loss"] = (("seed", "time"), both[1].loss)
         maps = [run.dataset["effective_map"].to_numpy() for run in both]
         balance = both[0].dataset["value_balance"].to_numpy()

@@ -85,10 +85,7 @@ class Figure10(AbstractFigure):
                 1e-6,
             ),
             relatively_within(
-                "all three losses end at those of the best linear predictor (T6)",
-                ends,
-                bests,
-                1e-3,
+                "all three losses end at those of the best linear predictor (T6)", ends, bests, 1e-3
             ),
             at_least(
                 "where the published runs end, ρ > 0, the loss is above that optimum by a factor",
@@ -96,9 +93,7 @@ class Figure10(AbstractFigure):
                 1.02,
             ),
             at_most(
-                "until then the heads move as one (T10): largest distance of the losses",
-                gaps,
-                2e-3,
+                "until then the heads move as one (T10): largest distance of the losses", gaps, 2e-3
             ),
             at_least(
                 "in the end the context is trusted, not memory: in-weight loss at ρ < 1 over zero",

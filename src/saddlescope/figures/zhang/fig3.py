@@ -15,18 +15,7 @@ from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import (
-    FIXED,
-    QUICK_STAIRCASE,
-    STAIRCASE,
-    clearest_seed,
-    draw_staircases,
-    learned_share,
-    plateau_record,
-    staircase_numbers,
-    timing_claims,
-    winning_heads,
-)
+from saddlescope.figures.zhang import staircase
 from saddlescope.measure import first_record
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
@@ -42,7 +31,7 @@ _PUBLISHED_END = 10_001 * 2 * 0.02 * 31 ** (2 / 3)
 class Figure3(AbstractFigure):
     """Plateaus at T7's levels, values along T12, keys on the eigenvectors in order."""
 
-    setting: Setting = STAIRCASE
+    setting: Setting = staircase.STAIRCASE
 
     id = "fig3"
     title = "Separate attention learns one eigenvector after another"
@@ -60,22 +49,22 @@ class Figure3(AbstractFigure):
     )
     seconds = 5.0
     film = "staircase.gif"
-    varied = FIXED
+    varied = staircase.FIXED
 
     @classmethod
     def quick(cls) -> Figure3:
-        return cls(QUICK_STAIRCASE)
+        return cls(staircase.QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
         run, learned = watch.train("staircase", self.setting), modes(self.setting.task)
         amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
-        data = staircase_numbers(run)
-        data["learned"] = learned_share(run, amplitude, basis)
+        data = staircase.staircase_numbers(run)
+        data["learned"] = staircase.learned_share(run, amplitude, basis)
         data["saturation"] = ("direction", np.cbrt(amplitude))
         keys = run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
         data["value"] = (("seed", "time", "head"), run.dataset["v"].to_numpy())
         data["key"] = (("seed", "time", "head", "direction"), keys)
-        data["head_of_drop"] = (("seed", "drop"), winning_heads(data))
+        data["head_of_drop"] = (("seed", "drop"), staircase.winning_heads(data))
         directions, cosines = _directions(data)
         data["direction_of_drop"] = (("seed", "drop"), directions)
         data["key_alignment"] = (("seed", "drop"), cosines)
@@ -113,13 +102,13 @@ class Figure3(AbstractFigure):
                 np.abs(_value_error(data))[seen],
                 0.03,
             ),
-            *timing_claims(data, 0.03),
+            *staircase.timing_claims(data, 0.03),
             *self._published(data),
         )
 
     def _published(self, data: xr.Dataset) -> tuple[Claim, ...]:
         """What the published run would show by its end, in the published setting."""
-        published = STAIRCASE.replace(
+        published = staircase.STAIRCASE.replace(
             method=self.setting.method, record=self.setting.record, seeds=self.setting.seeds
         )
         if self.setting != published:
@@ -138,8 +127,8 @@ class Figure3(AbstractFigure):
     def draw(self, data: xr.Dataset) -> Figure:
         drawing, axes = panels.sheet(2, 4, width=2.5, height=2.5)
         above = (panels.join(axes[0, :2]), panels.join(axes[0, 2:]))
-        one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
-        draw_staircases(above[0], data)
+        one = data.isel(seed=staircase.clearest_seed(data["drop_time"].to_numpy()))
+        staircase.draw_staircases(above[0], data)
         above[0].set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
         _draw_values(above[1], one)
         limits = (float(np.nanmin(data["drop_time"])) / 3, float(data["time"][-1]))
@@ -151,7 +140,7 @@ class Figure3(AbstractFigure):
         return drawing
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
-        seed = self.setting.seeds[clearest_seed(data["drop_time"].to_numpy())]
+        seed = self.setting.seeds[staircase.clearest_seed(data["drop_time"].to_numpy())]
         watch.train("staircase", self.setting).animate(path, seed=seed)
 
 
@@ -163,7 +152,7 @@ def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
     time, drops = data["time"].to_numpy(), data["drop_time"].to_numpy()
     directions, cosines = np.full(drops.shape, np.nan), np.full(drops.shape, np.nan)
     for seed, drop in np.argwhere(np.isfinite(drops)):
-        before, after = (plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
+        before, after = (staircase.plateau_record(time, drops[seed], n) for n in (drop, drop + 1))
         learned = data["learned"].to_numpy()[seed]
         direction = int(np.argmax(np.abs(learned[after] - learned[before])))
         key = data["key"].to_numpy()[seed, after, int(data["head_of_drop"][seed, drop])]
@@ -217,7 +206,9 @@ def _draw_values(axes: Axes, one: xr.Dataset) -> None:
 
 def _draw_keys(drawing: Figure, row: AnyArray, one: xr.Dataset) -> None:
     times = one["drop_time"].to_numpy()
-    records = [plateau_record(one["time"].to_numpy(), times, n + 1) for n in range(len(times))]
+    records = [
+        staircase.plateau_record(one["time"].to_numpy(), times, n + 1) for n in range(len(times))
+    ]
     drawn = (one["value"] * one["key"]).to_numpy()
     limit = float(np.nanmax(np.abs(drawn)))
     for drop, axes in enumerate(row):

@@ -108,9 +108,7 @@ class Figure6(AbstractFigure):
                 1 - 1e-6,
             ),
             at_least(
-                "at the end, each head's |cos| with (Λ + (Λ + tr Λ)/N)⁻¹",
-                final[:, -1],
-                1 - 1e-6,
+                "at the end, each head's |cos| with (Λ + (Λ + tr Λ)/N)⁻¹", final[:, -1], 1 - 1e-6
             ),
             within(
                 "at the end, the heads together are (Λ + (Λ + tr Λ)/N)⁻¹ (T3)",

@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import GivenStart, MergedAttention, RandomStart
+from saddlescope.attention import GivenStart
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import MERGED
 from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.measure import first_crossing, first_record
 from saddlescope.setting import Setting
@@ -21,12 +21,12 @@ from saddlescope.task import TaskPool
 from saddlescope.theory import block_loss, block_optimum, drive_matrix, one_head
 from saddlescope.theory.parametrisation import population_law
 
-MIXTURE = Setting(
-    MergedAttention(heads=8, blocks="full"),
-    TaskPool([0.25] * 4, context_length=31, tasks=1),
-    GradientFlow(until=500.0),
-    RandomStart(2e-5),
-    Record(points=600),
+MIXTURE = MERGED.replace(
+    task=TaskPool([0.25] * 4, context_length=31, tasks=1),
+    blocks="full",
+    until=500.0,
+    init_scale=2e-5,
+    points=600,
     seeds=3,
 )
 r"""The runs of Figure 5, and for longer of Figure 10: $\Lambda = I/D$ and one task vector w*."""

@@ -9,26 +9,23 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import FIXED, on_logarithmic_grid
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, on_logarithmic_grid
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
-from saddlescope.task import InContextRegression
 from saddlescope.theory import plateau_losses
 
-RANKS = Setting(
-    SeparateAttention(heads=9),
-    InContextRegression("power:8:1", context_length=31),
+RANKS = STAIRCASE.replace(
+    heads=9,
+    spectrum="power:8:1",
+    until=150_000.0,
     # A seed rests once its loss is so close to the least one, as a share of the whole descent.
-    GradientFlow(until=150_000.0, converged=1e-4),
-    RandomStart(0.01),
-    Record(points=1000, weights=False),
-    seeds=6,
+    converged=1e-4,
+    points=1000,
+    weights=False,
 )
 """The runs of Figure 4, and in less time of Figure 9, of which each rank is one."""
 
