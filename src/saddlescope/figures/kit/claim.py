@@ -77,7 +77,35 @@ class Claim:
         >>> equal("order", [1, 3, 2], [1, 2, 3]).summary
         '1 3 2 ≠ 1 2 3'
         """
-        return _summary(self)
+        measured, predicted = (
+            np.atleast_1d(_array(numbers)) for numbers in (self.measured, self.predicted)
+        )
+        if not measured.size:
+            return "nothing was measured"
+        if measured.shape != predicted.shape and predicted.size > 1:
+            return f"{measured.size} numbers, {predicted.size} predicted"
+        measured, predicted = measured.ravel(), predicted.ravel()
+        if self.relation is Relation.EQUAL:
+            return _counted(measured, predicted)
+        if not np.isfinite(measured).all():
+            return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
+        one = measured.size == 1
+        if self.relation in (Relation.AT_MOST, Relation.AT_LEAST):
+            most = self.relation is Relation.AT_MOST
+            worst, word = (measured.max(), "largest") if most else (measured.min(), "least")
+            number = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
+            return f"{number}, {self.relation} {predicted[0]:.3g}"
+        error = np.abs(measured - predicted)
+        if self.relation is Relation.RELATIVE:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.max(error / np.abs(predicted))
+            size, allowed = f"{100 * share:.3g}%", f"{100 * (self.tolerance or 0):.3g}%"
+        else:
+            size, allowed = f"{error.max():.3g}", f"{self.tolerance:.3g}"
+        if one:
+            both = f"{measured[0]:.4g}, predicted {predicted[0]:.4g}"
+            return f"{both}: error {size}, allowed {allowed}"
+        return f"largest error {size}, allowed {allowed}"
 
     def to_dict(self) -> dict[str, Plain]:
         """Plain values for JSON: null where a number is missing, never NaN."""
@@ -187,38 +215,6 @@ def _judge(
     else:
         verdict = Verdict.HOLDS if np.all(holds) else Verdict.FAILS
     return Claim(name, relation, _numbers(measured), _numbers(predicted), tolerance, verdict)
-
-
-def _summary(claim: Claim) -> str:
-    measured, predicted = (
-        np.atleast_1d(_array(numbers)) for numbers in (claim.measured, claim.predicted)
-    )
-    if not measured.size:
-        return "nothing was measured"
-    if measured.shape != predicted.shape and predicted.size > 1:
-        return f"{measured.size} numbers, {predicted.size} predicted"
-    measured, predicted = measured.ravel(), predicted.ravel()
-    if claim.relation is Relation.EQUAL:
-        return _counted(measured, predicted)
-    if not np.isfinite(measured).all():
-        return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
-    one = measured.size == 1
-    if claim.relation in (Relation.AT_MOST, Relation.AT_LEAST):
-        most = claim.relation is Relation.AT_MOST
-        worst, word = (measured.max(), "largest") if most else (measured.min(), "least")
-        number = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
-        return f"{number}, {claim.relation} {predicted[0]:.3g}"
-    error = np.abs(measured - predicted)
-    if claim.relation is Relation.RELATIVE:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.max(error / np.abs(predicted))
-        size, allowed = f"{100 * share:.3g}%", f"{100 * (claim.tolerance or 0):.3g}%"
-    else:
-        size, allowed = f"{error.max():.3g}", f"{claim.tolerance:.3g}"
-    if one:
-        both = f"{measured[0]:.4g}, predicted {predicted[0]:.4g}"
-        return f"{both}: error {size}, allowed {allowed}"
-    return f"largest error {size}, allowed {allowed}"
 
 
 # More numbers than these are counted, not shown.

@@ -78,7 +78,7 @@ def reproduce(
 
     `report` is called with the id of the figure in hand and the share of all work that is done.
     A figure that fails does not stop the others. An interruption leaves finished figures and the
-    unfinished runs of the present one; the same call goes on from there.
+    unfinished runs of the present one; the same call resumes from there.
     """
     weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
     results = []

@@ -205,10 +205,8 @@ def _draw_values(axes: Axes, one: xr.Dataset) -> None:
 
 
 def _draw_keys(drawing: Figure, row: AnyArray, one: xr.Dataset) -> None:
-    times = one["drop_time"].to_numpy()
-    records = [
-        staircase.plateau_record(one["time"].to_numpy(), times, n + 1) for n in range(len(times))
-    ]
+    time, times = one["time"].to_numpy(), one["drop_time"].to_numpy()
+    records = [staircase.plateau_record(time, times, n + 1) for n in range(len(times))]
     drawn = (one["value"] * one["key"]).to_numpy()
     limit = float(np.nanmax(np.abs(drawn)))
     for drop, axes in enumerate(row):

@@ -9,7 +9,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -53,7 +52,7 @@ class Figure4(AbstractFigure):
         data = rank_runs.train_ranks(watch, self.setting, self.ranks)
         settings = [self.setting.replace(rank=rank) for rank in self.ranks]
         seeds = self.setting.seeds[: self.predicted_seeds]
-        predicted = [[_predicted(setting, seed) for seed in seeds] for setting in settings]
+        predicted = [[predicted_drop_times(one, seed) for seed in seeds] for one in settings]
         data["predicted_drop_time"] = (("rank", "predicted_seed", "drop"), np.array(predicted))
         return data
 
@@ -94,10 +93,6 @@ class Figure4(AbstractFigure):
             row[0].set_ylabel(panels.LOSS_LABEL)
         drawing.legend(handles=_handles(), loc="outside upper left", ncols=4, fontsize=7.5)
         return drawing
-
-
-def _predicted(setting: Setting, seed: int) -> FloatArray:
-    return predicted_drop_times(setting, setting.init.weights(setting.model, setting.task, seed))
 
 
 def _handles() -> list[Line2D]:

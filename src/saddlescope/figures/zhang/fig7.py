@@ -64,10 +64,9 @@ class Figure7(AbstractFigure):
             "halved": base.replace(init_scale=scale / 2, until=2 * base.method.end),
             "aligned": base.replace(init=GivenStart(aligned, base.seeds)),
         }
+        points = base.record.points - 1
         random, halved, aligned_run = (
-            watch.train(
-                name, staircase.on_logarithmic_grid(one, _FIRST_RECORD, one.record.points - 1)
-            )
+            watch.train(name, staircase.on_logarithmic_grid(one, _FIRST_RECORD, points))
             for name, one in watch.each(settings.items())
         )
         data = plateau_waits.random_waits(random).merge(plateau_waits.aligned_waits(aligned_run))
@@ -81,7 +80,7 @@ class Figure7(AbstractFigure):
         aligned = np.isfinite(data["aligned_wait"].to_numpy())
         # A head that turns only as it drops has no rest of the wait.
         turned = np.isfinite(data["predicted_rest"].to_numpy())
-        rest, predicted_rest = (
+        rest, predicted = (
             data[name].to_numpy()[turned] for name in ("rest_of_wait", "predicted_rest")
         )
         twice = seen & np.isfinite(data["halved_drop_time"].to_numpy())
@@ -112,7 +111,7 @@ class Figure7(AbstractFigure):
             at_most(
                 "once the head has turned to its eigenvector the rest of the wait is that of one "
                 "head (T12): relative error, in nine of ten waits at most",
-                np.quantile(np.abs(rest / predicted_rest - 1), 0.9),
+                np.quantile(np.abs(rest / predicted - 1), 0.9),
                 plateau_waits.TURNED,
             ),
             at_most(

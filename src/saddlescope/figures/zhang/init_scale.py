@@ -9,7 +9,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.attention import Weights
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.kit import panels
@@ -18,7 +17,7 @@ from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import with_merged_heads
-from saddlescope.figures.zhang.scale_runs import scaled_starts, train_scales
+from saddlescope.figures.zhang.scale_runs import train_scales
 from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, midway, predicted_drop_times
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
@@ -76,16 +75,13 @@ class InitScale(AbstractFigure):
         data["level_loss"] = ("level", plateau_losses(self.setting.task))
         data["growth_rate"] = modes(self.setting.task).growth_rate
         merged, separate = (
-            [{key: array[0] for key, array in start.items()} for start in starts]
-            for starts in (scaled_starts(setting, self.scales) for setting in settings)
+            [setting.replace(init_scale=scale) for scale in self.scales] for setting in settings
         )
-        time = data["time"].to_numpy()
-        losses = [_small_loss(self.setting, start, time) for start in merged]
+        losses = [_small_loss(setting, data["time"].to_numpy()) for setting in merged]
         data["small_loss"] = (("scale", "time"), np.array(losses))
         drops = np.full((len(self.scales), self.setting.task.dimension), np.nan)
-        for row, (scale, start) in enumerate(zip(self.scales, separate, strict=True)):
-            if scale <= _PREDICTED:
-                drops[row] = predicted_drop_times(self.setting, start)
+        for row in np.flatnonzero(data["scale"] <= _PREDICTED).tolist():
+            drops[row] = predicted_drop_times(separate[row], self.setting.seeds[0])
         data["small_drop_time"] = (("scale", "drop"), drops)
         return data
 
@@ -162,8 +158,9 @@ class InitScale(AbstractFigure):
         return drawing
 
 
-def _small_loss(setting: Setting, start: Weights, time: FloatArray) -> FloatArray:
-    """The loss of merged attention by T10, NaN where the start is large."""
+def _small_loss(setting: Setting, time: FloatArray) -> FloatArray:
+    """The loss of merged attention's first seed by T10, NaN where the start is large."""
+    start = setting.init.weights(setting.model, setting.task, setting.seeds[0])
     try:
         return time_course(setting.task, weights=start, times=time).loss
     except TheoryDoesNotApply:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import GivenStart, Weights
+from saddlescope.attention import GivenStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.watch import Watch
@@ -18,24 +18,22 @@ from saddlescope.theory import lazy_course
 _EARLIEST = 1e-4
 
 
-def scaled_starts(setting: Setting, scales: Sequence[float]) -> list[Weights]:
-    """The initial weights of every scale, seeds along the first axis of each."""
-    starts = [setting.replace(init_scale=scale).init for scale in scales]
-    return [stack_starts(start, setting.model, setting.task, setting.seeds) for start in starts]
-
-
 def train_scales(watch: Watch, name: str, setting: Setting, scales: Sequence[float]) -> xr.Dataset:
     """The losses of one model at all scales, and what they would be by a frozen kernel."""
-    end, count = setting.method.end, len(setting.seeds)
-    time = np.concatenate([[0.0], np.geomspace(_EARLIEST, end, setting.record.points - 1)])
-    starts, shape = scaled_starts(setting, scales), (len(scales), count)
+    model, task, count = setting.model, setting.task, len(setting.seeds)
+    grid = np.geomspace(_EARLIEST, setting.method.end, setting.record.points - 1)
+    time = np.concatenate([[0.0], grid])
+    starts = [
+        stack_starts(setting.replace(init_scale=scale).init, model, task, setting.seeds)
+        for scale in scales
+    ]
     init = GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]})
     run = watch.train(name, setting.replace(init=init, at=time, seeds=len(scales) * count))
     # The run ends where all have converged.
     rows = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
-    loss = rows.reshape(*shape, -1)
+    loss = rows.reshape(len(scales), count, -1)
     courses = [
-        lazy_course(setting.model, setting.task, {key: array[seed] for key, array in start.items()})
+        lazy_course(model, task, {key: array[seed] for key, array in start.items()})
         for start in starts
         for seed in range(count)
     ]
@@ -54,7 +52,7 @@ def train_scales(watch: Watch, name: str, setting: Setting, scales: Sequence[flo
             "loss": ((*axes, "time"), loss),
             "lazy_loss": (("seed", "time"), lazy[-count:]),
             "excess": (axes, loss[:, :, 0] - least),
-            **{key: (axes, values.reshape(shape)) for key, values in numbers.items()},
+            **{key: (axes, values.reshape(-1, count)) for key, values in numbers.items()},
         },
         coords={"time": time, "scale": list(scales), "seed": list(setting.seeds)},
     )

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from saddlescope.attention import RandomStart, SeparateAttention, Weights
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
 from saddlescope.comparison import compare
 from saddlescope.dynamics import GradientFlow, Record
@@ -65,9 +65,10 @@ def on_logarithmic_grid(setting: Setting, first_share: float, points: int) -> Se
     return setting.replace(at=np.geomspace(first_share * end, end, points))
 
 
-def predicted_drop_times(setting: Setting, weights: Weights) -> FloatArray:
-    """The drop times of one start by T13, NaN where none comes by the end, [D]."""
+def predicted_drop_times(setting: Setting, seed: int) -> FloatArray:
+    """The drop times of a seed by T13, NaN where none comes by the end, [D]."""
     model, task = setting.model, setting.task
+    weights = setting.init.weights(model, task, seed)
     drops = predict_staircase(model, task, weights, until=setting.method.end).drops
     times = np.full(task.dimension, np.nan)
     times[: len(drops)] = [drop.time for drop in drops]
