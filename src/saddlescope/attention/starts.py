@@ -223,8 +223,7 @@ def eigenvectors(task: AbstractData, subset: tuple[int, ...], field: str = "subs
     basis = law.common_basis
     if basis is None:
         raise InvalidInput(field, named, "needs covariances that commute")
-    rows: FloatArray = basis.T[list(subset)]
-    return rows
+    return basis.T[list(subset)]
 
 
 def _with_map(model: AbstractAttention, start: AbstractStart) -> AbstractLinearAttention:

@@ -136,8 +136,7 @@ def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
 
 def eigenbasis(trajectory: Trajectory) -> FloatArray | None:
     """The eigenvectors e_1 … e_D as columns; None where a task has none in common."""
-    basis: FloatArray | None = getattr(trajectory.setting.task, "common_basis", None)
-    return basis
+    return getattr(trajectory.setting.task, "common_basis", None)
 
 
 def effective_maps(trajectory: Trajectory, place: int) -> FloatArray:

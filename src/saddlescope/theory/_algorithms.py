@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.checks import FloatArray, number
+from saddlescope.checks import number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, InContextRegression, Prompts
 from saddlescope.theory.in_context import (
@@ -108,8 +108,7 @@ def _root(law: InContextRegression) -> Float[np.ndarray, "D m"]:
         return np.eye(law.dimension)
     values, basis = law.task_covariance.eigenvalues, law.task_covariance.basis
     kept = values > 1e-14 * values[0]
-    root: FloatArray = basis[:, kept] * np.sqrt(values[kept])
-    return root
+    return basis[:, kept] * np.sqrt(values[kept])
 
 
 def _gaussian_law(task: object) -> InContextRegression:

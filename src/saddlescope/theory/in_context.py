@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.checks import FloatArray, whole_number
+from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Prompts, Spectrum
 from saddlescope.theory.landscape._fixed_points import minimum
@@ -24,8 +24,7 @@ class InContextPredictor:
     def __call__(self, prompts: Prompts) -> Float[np.ndarray, " P"]:
         """The prediction for each prompt's query."""
         check_prompts(prompts, len(self.effective_map))
-        predictions: FloatArray = ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
-        return predictions
+        return ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
 
 
 def in_context_predictor(
@@ -108,8 +107,7 @@ def regress(
         coefficients = np.linalg.solve(moment, inputs.mT @ labels[:, :, None])
     else:
         coefficients = np.linalg.pinv(inputs) @ labels[:, :, None]
-    predictions: FloatArray = (coefficients[:, :, 0] * query).sum(1)
-    return predictions
+    return (coefficients[:, :, 0] * query).sum(1)
 
 
 def check_prompts(prompts: object, dimension: int | None) -> None:

@@ -222,8 +222,7 @@ def coupling_coefficient(spectrum: object) -> Float[np.ndarray, " D"]:
     s = Spectrum.make(spectrum).eigenvalues
     if not s[-1] > 0:
         raise InvalidInput("spectrum", spectrum, "must have no eigenvalue that is zero")
-    coefficient: FloatArray = s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
-    return coefficient
+    return s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
 
 
 def coupled_velocity(state: AnyArray, s: FloatArray, length: int) -> AnyArray:
@@ -238,8 +237,7 @@ def coupled_velocity(state: AnyArray, s: FloatArray, length: int) -> AnyArray:
 def _coupled_loss(p: FloatArray, q: FloatArray, s: FloatArray, length: int) -> FloatArray:
     shared = (q**2 @ s**2)[:, None]
     cost = (1 + 1 / length) * s**3 * q**2 + s / length * shared
-    loss: FloatArray = (p**2 * cost - 2 * p * q * s**2 + s).sum(1)
-    return loss
+    return (p**2 * cost - 2 * p * q * s**2 + s).sum(1)
 
 
 def _grow(

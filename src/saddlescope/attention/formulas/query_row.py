@@ -57,8 +57,7 @@ def query_row(
 def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:
     """The labels as the model sees them: 0 in the query's place."""
     hidden = namespace(prompts.y).zeros_like(prompts.y[:, -1:])
-    labels: Array = namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
-    return labels
+    return namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
 
 
 def attended(prompts: Prompts, include_query: bool) -> Bool[Array, "P M"]:

@@ -114,8 +114,7 @@ class _Prompts:
         read = self.task * np.einsum("pab,pb->pa", self.seen, q * self.query)
         left = self.task * self.query - p * read
         pulled = np.einsum("pa,pab->pb", left * p * self.task, self.seen) * self.query
-        covariance: FloatArray = np.cov(np.concatenate([left * read, pulled], axis=1).T)
-        return covariance
+        return np.cov(np.concatenate([left * read, pulled], axis=1).T)
 
 
 def _propagate(

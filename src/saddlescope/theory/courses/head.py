@@ -78,8 +78,7 @@ def _elapsed(u: FloatArray, complement: FloatArray) -> FloatArray:
     """F(u) of T12, given 1 − u too, which u alone loses near 1."""
     logarithm = np.log1p(u + u**2) - 2 * np.log(np.abs(complement))
     angle = np.arctan((2 * u + 1) / _ROOT_THREE)
-    elapsed: FloatArray = logarithm / 6 - angle / _ROOT_THREE - 1 / u
-    return elapsed
+    return logarithm / 6 - angle / _ROOT_THREE - 1 / u
 
 
 def _invert(begin: float, elapsed: FloatArray) -> FloatArray:

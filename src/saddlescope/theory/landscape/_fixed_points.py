@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from saddlescope.attention import AbstractAttention, Weights
-from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.tables import html_table, name_eigenvectors, text_table
 from saddlescope.theory.landscape._modes import Modes, modes
@@ -59,8 +58,7 @@ class FixedPoint:
     @property
     def effective_map(self) -> Float[np.ndarray, "D D"]:
         """$W_S$, in the task's own coordinates."""
-        learned: FloatArray = (self.directions.T * self.amplitudes) @ self.directions
-        return learned
+        return (self.directions.T * self.amplitudes) @ self.directions
 
     def __str__(self) -> str:
         return text_table(_HEADINGS, [self.cells])

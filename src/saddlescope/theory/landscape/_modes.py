@@ -48,8 +48,7 @@ class Modes:
     @property
     def saturation(self) -> Float[np.ndarray, " D"]:
         r"""$b_d\kappa_d$."""
-        saturation: FloatArray = self.summary * self.query_eigenvalues
-        return saturation
+        return self.summary * self.query_eigenvalues
 
     @property
     def growth_rate(self) -> float:
@@ -66,8 +65,7 @@ class Modes:
     @cached_property
     def drop(self) -> Float[np.ndarray, " D"]:
         r"""$\Delta_d = c_d\xi_d$, by how much the loss falls: who is stable once learned."""
-        drop: FloatArray = self.drive * self.amplitude
-        return drop
+        return self.drive * self.amplitude
 
     @cached_property
     def active(self) -> Bool[np.ndarray, " D"]:
@@ -138,8 +136,7 @@ class Modes:
         inside = membership.astype(int)
         outside = (self.active & ~membership).astype(int)
         spare = -inside.sum(1) % rank
-        index: Int[np.ndarray, " S"] = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
-        return index
+        return ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
 
     def require_order(self, claim: str) -> None:
         """Raise where the in-order path is not claimed, because the two orders disagree."""

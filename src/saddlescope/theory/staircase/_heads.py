@@ -92,8 +92,7 @@ class Heads:
         scale = np.outer(self._left, self._right)
         maps = [part.value * (part.own_keys.mT @ part.own_queries) for part in self._parts(rows)]
         whitened = np.concatenate(maps)
-        own: FloatArray = np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
-        return own
+        return np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
 
     def _parts(self, rows: FloatArray) -> Iterator[_Part]:
         force, spans = self._force, self._spans
