@@ -14,9 +14,17 @@ from saddlescope.errors import InvalidInput
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
+Class = TypeVar("Class", bound=type)
 Word = TypeVar("Word", bound=StrEnum)
 
 _MOST_SEEDS = 10_000_000
+
+
+def validated(cls: Class) -> Class:
+    """A dataclass whose `__post_init__` checks and settles its fields: it takes any object."""
+    annotations = vars(cls)["__init__"].__annotations__
+    annotations |= {name: object for name in annotations if name != "return"}
+    return cls
 
 
 def whole_number(field: str, value: object, at_least: int = 1) -> int:

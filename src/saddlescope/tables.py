@@ -59,8 +59,8 @@ def html_table(
     """
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
     body = ""
-    for place, row in enumerate(rows):
-        own = tag_attributes(attributes[place]) if attributes else ""
+    for index, row in enumerate(rows):
+        own = tag_attributes(attributes[index]) if attributes else ""
         body += f"<tr{own}>" + "".join(map(_cell, row)) + "</tr>\n"
     own = tag_attributes({"class": kind})
     return f"<table{own}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -150,8 +150,8 @@ class EigenvectorStart(AbstractStart):
     init_scale: float = 0.01
 
     def __post_init__(self) -> None:
-        place = whole_number("direction", self.direction, at_least=0)
-        object.__setattr__(self, "direction", place)
+        direction = whole_number("direction", self.direction, at_least=0)
+        object.__setattr__(self, "direction", direction)
         _check_scale(self)
 
     def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
@@ -187,8 +187,8 @@ class GivenStart(AbstractStart):
             return checked
         if seed not in labels:
             raise InvalidInput("seeds", seed, f"weights are given for seeds {list_seeds(labels)}")
-        place = labels.index(seed)
-        return {name: array[place] for name, array in checked.items()}
+        index = labels.index(seed)
+        return {name: array[index] for name, array in checked.items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
         return self._labels(model.check_weights(self.arrays, task.dimension), model, task)

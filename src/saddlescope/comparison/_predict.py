@@ -62,8 +62,8 @@ def predict(
     try:
         levels = predicted_levels(model, task)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
-            found = theory.fixed_points(task, model=model)
-            points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
+            fixed_points = theory.fixed_points(task, model=model)
+            points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in fixed_points)
         else:
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
     except TheoryDoesNotApply as reason:

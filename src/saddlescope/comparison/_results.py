@@ -59,9 +59,9 @@ class Prediction:
         """One row a seed and drop, with the levels before and after it."""
         levels = self.plateau_losses or ()
         rows = [
-            (seed.seed, place + 1, time, *levels[place : place + 2])
+            (seed.seed, index + 1, time, *levels[index : index + 2])
             for seed in self.seeds
-            for place, time in enumerate(seed.drop_times)
+            for index, time in enumerate(seed.drop_times)
         ]
         columns = ["seed", "drop", "predicted_time", "level_before", "level_after"]
         return pd.DataFrame(rows, columns=columns)
@@ -297,8 +297,8 @@ class Comparison:
 def _padded(rows: Sequence[Sequence[float | None]], width: int) -> FloatArray:
     """Rows of one width, NaN where there is nothing."""
     table = np.full((len(rows), width), np.nan)
-    for place, row in enumerate(rows):
-        table[place, : len(row)] = np.array(row, dtype=float)
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = np.array(row, dtype=float)
     return table
 
 

@@ -40,11 +40,11 @@ class AbstractLayer:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        found: dict[str, object] = {"kind": self.kind}
+        values: dict[str, object] = {"kind": self.kind}
         for one in fields(self):
             if one.name not in ("order", "label"):
-                found[one.name] = plain(getattr(self, one.name))
-        return found
+                values[one.name] = plain(getattr(self, one.name))
+        return values
 
 
 @dataclass(frozen=True)

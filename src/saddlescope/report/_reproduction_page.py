@@ -215,11 +215,11 @@ def _panels(result: Result) -> list[Panel]:
 
 
 def _interactive(result: Result) -> str:
-    found = _panels(result)
-    if not found:
+    drawn = _panels(result)
+    if not drawn:
         return ""
     name = escape(result.figure.id)
-    plain = [panel.to_dict() for panel in found]
+    plain = [panel.to_dict() for panel in drawn]
     values = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Nothing in a script may look like the end of it.
     safe = values.replace("<", "\\u003c")

@@ -107,8 +107,8 @@ def _root(law: InContextRegression) -> Float[np.ndarray, "D m"]:
     if law.task_covariance is None:
         return np.eye(law.dimension)
     values, basis = law.task_covariance.eigenvalues, law.task_covariance.basis
-    kept = values > 1e-14 * values[0]
-    return basis[:, kept] * np.sqrt(values[kept])
+    taken = values > 1e-14 * values[0]
+    return basis[:, taken] * np.sqrt(values[taken])
 
 
 def _gaussian_law(task: object) -> InContextRegression:

@@ -44,17 +44,17 @@ def in_context_predictor(
     """
     if learned is None:
         return InContextPredictor(minimum(task).effective_map)
-    found = modes(task)
+    task_modes = modes(task)
     if isinstance(learned, Iterable):
-        members = list(found.subset(learned))
+        members = list(task_modes.subset(learned))
     else:
         count = whole_number("learned", learned, at_least=0)
-        if count > len(found.order):
-            raise InvalidInput("learned", learned, f"the task has {len(found.order)} modes")
-        found.require_order("the point that has learned so many modes")
-        members = found.order[:count].tolist()
-    directions = found.basis[:, members]
-    return InContextPredictor((directions * found.amplitude[members]) @ directions.T)
+        if count > len(task_modes.order):
+            raise InvalidInput("learned", learned, f"the task has {len(task_modes.order)} modes")
+        task_modes.require_order("the point that has learned so many modes")
+        members = task_modes.order[:count].tolist()
+    directions = task_modes.basis[:, members]
+    return InContextPredictor((directions * task_modes.amplitude[members]) @ directions.T)
 
 
 def principal_component_regression(
@@ -75,8 +75,8 @@ def principal_component_regression(
     count = whole_number("components", components, at_least=0)
     if count > covariance.dimension:
         raise InvalidInput("components", components, f"must be at most D = {covariance.dimension}")
-    kept = covariance.basis[:, :count]
-    return regress(prompts.x[:, :-1] @ kept, prompts.y[:, :-1], prompts.query @ kept)
+    leading = covariance.basis[:, :count]
+    return regress(prompts.x[:, :-1] @ leading, prompts.y[:, :-1], prompts.query @ leading)
 
 
 def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:

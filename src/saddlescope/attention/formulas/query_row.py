@@ -62,9 +62,9 @@ def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:
 
 def attended(prompts: Prompts, include_query: bool) -> Bool[Array, "P M"]:
     """The tokens that a softmax is taken over: a prompt's own context, and perhaps the query."""
-    place = namespace(prompts.x).arange(prompts.context_length + 1)[None, :]
-    present = place < prompts.lengths[:, None].astype(place.dtype)
-    return present | (place == prompts.context_length) if include_query else present
+    index = namespace(prompts.x).arange(prompts.context_length + 1)[None, :]
+    present = index < prompts.lengths[:, None].astype(index.dtype)
+    return present | (index == prompts.context_length) if include_query else present
 
 
 def softmax(scores: Float[Array, "*S M"], present: Bool[Array, "*T M"]) -> Float[Array, "*S M"]:

@@ -43,8 +43,8 @@ def batch_spread(
     by $\dot C = JC + CJ^\top + \frac\Delta{B}V$.
 
     >>> task = AlignedRegression([1, .5], context_length=20)
-    >>> found = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)
-    >>> found.time[[0, -1]].tolist(), found.spread.shape
+    >>> noise = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)
+    >>> noise.time[[0, -1]].tolist(), noise.spread.shape
     ([0.0, 6.0], (81, 2))
     """
     law = _aligned(task)

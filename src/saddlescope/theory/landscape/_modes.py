@@ -100,7 +100,7 @@ class Modes:
 
     @cached_property
     def drop_ranks(self) -> Int[np.ndarray, " D"]:
-        """The place of each mode's drop among the distinct ones, 0 for the largest."""
+        """The rank of each mode's drop among the distinct ones, 0 for the largest."""
         return _ranks(self.drop)
 
     def _grouped(self, *ranks: Int[np.ndarray, " D"]) -> tuple[tuple[int, ...], ...]:
@@ -157,10 +157,10 @@ def modes(task: object) -> Modes:
     `common_basis`. Random context lengths enter through $E[1/N]$.
 
     >>> from saddlescope.task import InContextRegression
-    >>> found = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
-    >>> found.amplitude.round(3).tolist()
+    >>> of_task = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
+    >>> of_task.amplitude.round(3).tolist()
     [2.246, 2.925, 4.189, 7.381]
-    >>> found.orders_agree
+    >>> of_task.orders_agree
     True
     """
     law = population_law(task)
@@ -202,7 +202,7 @@ def _diagonal(matrix: Float[np.ndarray, "D D"], basis: Float[np.ndarray, "D D"])
 
 
 def _ranks(values: Float[np.ndarray, " D"]) -> Int[np.ndarray, " D"]:
-    """The place of each value among the distinct ones, 0 for the largest."""
+    """The rank of each value among the distinct ones, 0 for the largest."""
     order = np.argsort(-values, kind="stable")
     falling = values[order]
     steps = -np.diff(falling) > SAME_EIGENVALUE * falling[:-1] + _ROUNDING * falling[0]
