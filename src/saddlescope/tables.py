@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Cell", "html_table", "name_eigenvectors", "or_dash", "paragraphs", "text_table"]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -79,6 +77,11 @@ def tag_attributes(values: Mapping[str, str]) -> str:
 def or_dash(value: float | None, form: str) -> str:
     """A number as text, a dash where there is none."""
     return "—" if value is None else format(value, form)
+
+
+def counted(number: int | str, noun: str) -> str:
+    """So many of something: `1 seed`, `2 seeds`, `no seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def name_eigenvectors(subset: Iterable[int]) -> str:

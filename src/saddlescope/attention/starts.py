@@ -123,7 +123,8 @@ class FixedPointStart(AbstractStart):
         directions = eigenvectors(task, tuple(self.subset))
         moments = _moments(task, "subset", self.subset)
         drive, summary, query = (
-            _along(matrix, directions) for matrix in (moments.drive, moments.summary, moments.query)
+            np.einsum("md,de,me->m", directions, matrix, directions)
+            for matrix in (moments.drive, moments.summary, moments.query)
         )
         if (drive == 0).any():
             raise InvalidInput("subset", self.subset, "names an eigenvector that nothing drives")
@@ -244,7 +245,3 @@ def _moments(task: AbstractData, field: str, value: object) -> RegressionMoments
 
 def _check_scale(start: RandomStart | BalancedStart | EigenvectorStart) -> None:
     object.__setattr__(start, "init_scale", number("init_scale", start.init_scale, above=0.0))
-
-
-def _along(matrix: FloatArray, directions: FloatArray) -> FloatArray:
-    return np.einsum("md,de,me->m", directions, matrix, directions)

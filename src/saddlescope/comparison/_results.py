@@ -15,7 +15,14 @@ import pandas as pd
 import xarray as xr
 
 from saddlescope.checks import FloatArray
-from saddlescope.tables import html_table, name_eigenvectors, or_dash, paragraphs, text_table
+from saddlescope.tables import (
+    counted,
+    html_table,
+    name_eigenvectors,
+    or_dash,
+    paragraphs,
+    text_table,
+)
 from saddlescope.trajectory import Result
 
 # The table of fixed points is printed up to this many.
@@ -92,10 +99,10 @@ class Prediction:
     def __repr__(self) -> str:
         levels = self.plateau_losses
         parts = [
-            "no plateaus" if levels is None else _count(len(levels), "plateau"),
+            counted(len(levels or ()) or "no", "plateau"),
             f"least loss {self.least_loss:.5g}",
-            _count(len(self.fixed_points), "fixed point"),
-            f"drop times of {_count(len(self.seeds), 'seed')}",
+            counted(len(self.fixed_points) or "no", "fixed point"),
+            f"drop times of {counted(len(self.seeds) or 'no', 'seed')}",
         ]
         return f"Prediction({', '.join(parts)})"
 
@@ -282,7 +289,8 @@ class Comparison:
         errors = [abs(drop.error) for _, drop in rows if drop.error is not None]
         worst = f", times predicted within {100 * max(errors):.2g} %" if errors else ""
         seen = sum(drop.time is not None for _, drop in rows)
-        return f"Comparison({_count(len(self.seeds), 'seed')}, {_count(seen, 'drop')}{worst})"
+        seeds = counted(len(self.seeds) or "no", "seed")
+        return f"Comparison({seeds}, {counted(seen or 'no', 'drop')}{worst})"
 
     def __str__(self) -> str:
         return "\n".join([text_table(self.headings, self.cells()), *self.summary])
@@ -315,7 +323,3 @@ def _percentage(value: float | None, unit: str) -> str:
         return "—"
     rounded = round(100 * value, 3)
     return (f"{rounded:+.3f}" if rounded else "0.000") + unit
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

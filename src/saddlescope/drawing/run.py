@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,7 +30,8 @@ def plot(
     seed_index = 0 if seed is None else trajectory.index_of(seed)
     result = compare(trajectory) if comparison is None else comparison
     chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
-    panels = _panels(trajectory)
+    with_weights = "effective_map" in trajectory.dataset
+    panels = [draw_loss, _draw_learned, _draw_values] if with_weights else [draw_loss]
     with matplotlib.rc_context(STYLE):
         figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
         for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
@@ -51,12 +50,6 @@ def notebook_display(trajectory: Trajectory) -> str:
     result = compare(trajectory)
     figure = to_svg(plot(trajectory, comparison=result))
     return f"<div><p>{trajectory!r}</p>{figure}{result._repr_html_()}</div>"
-
-
-def _panels(trajectory: Trajectory) -> list[Callable[[Axes, Trajectory, Comparison, int], None]]:
-    if "effective_map" not in trajectory.dataset:
-        return [draw_loss]
-    return [draw_loss, _draw_learned, _draw_values]
 
 
 def draw_loss(

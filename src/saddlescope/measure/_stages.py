@@ -27,7 +27,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import Numbers
 from saddlescope.measure._curves import checked_curve
 from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
-from saddlescope.tables import html_table, paragraphs, text_table
+from saddlescope.tables import counted, html_table, paragraphs, text_table
 
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
@@ -95,9 +95,7 @@ class Stages:
 
     @property
     def _title(self) -> str:
-        count = len(self.drops)
-        drops = f"{count or 'no'} drop{'' if count == 1 else 's'}"
-        return f"Stages: {drops}, noise {self.noise:.2g}"
+        return f"Stages: {counted(len(self.drops) or 'no', 'drop')}, noise {self.noise:.2g}"
 
     def _cells(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []

@@ -48,10 +48,6 @@ class Axis:
     threshold: float = 1.0
     """Below this, in size, an `asinh` scale is linear."""
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {name: plain(value) for name, value in vars(self).items()}
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -59,10 +55,6 @@ class Entry:
 
     label: str
     look: Look
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {"label": self.label, "look": plain(self.look)}
 
 
 @dataclass(frozen=True)
@@ -82,15 +74,7 @@ class Panel:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        return {
-            "title": self.title,
-            "x": self.x.to_dict(),
-            "y": self.y.to_dict(),
-            "layers": [layer.to_dict() for layer in self.layers],
-            "entries": [entry.to_dict() for entry in self.entries],
-            "share": self.share,
-            "ratio": self.ratio,
-        }
+        return {name: plain(value) for name, value in vars(self).items()}
 
 
 def panels(figure: Figure) -> list[Panel]:
@@ -106,8 +90,7 @@ def panels(figure: Figure) -> list[Panel]:
     # Layout, and limits that depend on it, are settled when a figure is drawn.
     figure.draw_without_rendering()
     shown = sorted((axes for axes in figure.axes if _is_shown(axes)), key=_place)
-    read = (_panel(axes) for axes in shown)
-    return [panel for panel in read if panel is not None]
+    return [panel for axes in shown if (panel := _panel(axes)) is not None]
 
 
 def _is_shown(axes: Axes) -> bool:

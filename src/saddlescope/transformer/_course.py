@@ -57,7 +57,8 @@ def measure_course(shape: DecoderShape, records: Sequence[Arrays]) -> Arrays:
 def _measure(
     shape: DecoderShape, record: Arrays, final: Circuits, embedding: Float[np.ndarray, "seed K D"]
 ) -> Arrays:
-    finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
+    each = [np.isfinite(array).reshape(len(array), -1).all(1) for array in record.values()]
+    finite = np.all(each, axis=0)
     weights = _sound(record)
     now = _circuits(shape, weights)
     measured = {
@@ -111,10 +112,6 @@ def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed la
         one = {name: weights[name][seed] for name in FACTORS}
         scores.append(copying_scores(_circuits(shape, one), embedding, unembedding))
     return np.stack(scores)
-
-
-def _is_finite(record: Arrays, seed: int) -> bool:
-    return all(bool(np.isfinite(array[seed]).all()) for array in record.values())
 
 
 def _sound(record: Arrays) -> Arrays:
