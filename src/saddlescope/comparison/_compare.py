@@ -95,14 +95,11 @@ def _measured_drops(
     """The crossings of the midway levels, and the flattest losses between them."""
     # A level that the run began below was crossed before it.
     passed = [] if loss.size == 0 else [bool(loss[0] <= level) for level in middles]
-    borders = [
-        -np.inf,
-        *(
-            -np.inf if before else np.inf if t is None else t
-            for before, t in zip(passed, crossings, strict=False)
-        ),
-        np.inf,
+    inner = [
+        -np.inf if before else np.inf if t is None else t
+        for before, t in zip(passed, crossings, strict=False)
     ]
+    borders = [-np.inf, *inner, np.inf]
     flattest = [
         _flattest(time, loss, borders[index], borders[index + 1])
         if borders[index] < np.inf

@@ -97,12 +97,8 @@ def predicted_drop_times(
 ) -> tuple[float | None, ...]:
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
     levels = predicted_levels(model, task)
-    gain = model.gain(task.fixed_length)
-    loss = (
-        population_law(task)
-        .moments()
-        .loss(np.asarray(linear_model(model).effective_map(weights, gain)))
-    )
+    start = linear_model(model).effective_map(weights, model.gain(task.fixed_length))
+    loss = population_law(task).moments().loss(np.asarray(start))
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "

@@ -221,16 +221,14 @@ class Comparison:
         )
         plateaus = np.concatenate([before[:, :1], after], axis=1)
         by_seed = ("seed", "drop")
+        drifts = np.array([s.conserved_drift for s in self.seeds], dtype=float)
         data: dict[str, Any] = {
             "plateau_loss": (("seed", "level"), plateaus),
             "drop_time": (by_seed, times),
             "predicted_drop_time": (by_seed, predicted),
             "error": (by_seed, errors),
             "final_loss": ("seed", np.array([s.final_loss for s in self.seeds], dtype=float)),
-            "conserved_drift": (
-                "seed",
-                np.array([s.conserved_drift for s in self.seeds], dtype=float),
-            ),
+            "conserved_drift": ("seed", drifts),
             "result": ("seed", [str(s.result) for s in self.seeds]),
         }
         if self.plateau_losses is not None:
