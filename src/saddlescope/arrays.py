@@ -27,8 +27,7 @@ def namespace(*arrays: Array) -> ModuleType:
     """
     for array in arrays:
         if not isinstance(array, np.ndarray | np.generic | float | int):
-            found: ModuleType = array.__array_namespace__()
-            return found
+            return array.__array_namespace__()
     return np
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,9 +14,17 @@ from saddlescope.errors import InvalidInput
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
+Class = TypeVar("Class", bound=type)
 Word = TypeVar("Word", bound=StrEnum)
 
 _MOST_SEEDS = 10_000_000
+
+
+def validated(cls: Class) -> Class:
+    """A dataclass whose `__post_init__` checks and settles its fields: it takes any object."""
+    annotations = vars(cls)["__init__"].__annotations__
+    annotations |= {name: object for name in annotations if name != "return"}
+    return cls
 
 
 def whole_number(field: str, value: object, at_least: int = 1) -> int:
@@ -31,20 +39,12 @@ def number(
     field: str, value: object, *, above: float | None = None, at_least: float | None = None
 ) -> float:
     """A finite number, within the bounds that are given."""
-    bound = (
-        f" above {above:g}"
-        if above is not None
-        else f", at least {at_least:g}"
-        if at_least is not None
-        else ""
-    )
-    if isinstance(value, bool) or not isinstance(value, Real | Integral):
-        raise InvalidInput(field, value, f"must be a finite number{bound}")
-    result = float(value)
-    outside = (above is not None and result <= above) or (
-        at_least is not None and result < at_least
-    )
-    if not math.isfinite(result) or outside:
+    bound = "" if at_least is None else f", at least {at_least:g}"
+    bound = bound if above is None else f" above {above:g}"
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    result = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    low = (above is not None and result <= above) or (at_least is not None and result < at_least)
+    if low or not math.isfinite(result):
         raise InvalidInput(field, value, f"must be a finite number{bound}")
     return result
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Cell", "html_table", "name_eigenvectors", "or_dash", "paragraphs", "text_table"]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -59,8 +57,8 @@ def html_table(
     """
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
     body = ""
-    for place, row in enumerate(rows):
-        own = tag_attributes(attributes[place]) if attributes else ""
+    for index, row in enumerate(rows):
+        own = tag_attributes(attributes[index]) if attributes else ""
         body += f"<tr{own}>" + "".join(map(_cell, row)) + "</tr>\n"
     own = tag_attributes({"class": kind})
     return f"<table{own}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -79,6 +77,11 @@ def tag_attributes(values: Mapping[str, str]) -> str:
 def or_dash(value: float | None, form: str) -> str:
     """A number as text, a dash where there is none."""
     return "—" if value is None else format(value, form)
+
+
+def counted(number: int | str, noun: str) -> str:
+    """So many of something: `1 seed`, `2 seeds`, `no seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def name_eigenvectors(subset: Iterable[int]) -> str:

@@ -24,12 +24,12 @@ SHORT = InContextRegression([0.6, 0.3], context_length=9)
 def test_a_saddle_runs_regression_on_its_principal_components(learned):
     model = SeparateAttention(heads=4)
     weights = FixedPointStart(tuple(range(learned))).weights(model, LONG, seed=0)
-    found = identify_algorithm(lambda prompts: model.predict(weights, prompts), LONG)
-    assert found.nearest == f"principal_components_{learned}"
+    distances = identify_algorithm(lambda prompts: model.predict(weights, prompts), LONG)
+    assert distances.nearest == f"principal_components_{learned}"
     # The estimate of each component has a relative error of order 1/N; the next one is missing.
     near, other = (
-        found.distance(found.nearest),
-        found.distance(f"principal_components_{learned + 1}"),
+        distances.distance(distances.nearest),
+        distances.distance(f"principal_components_{learned + 1}"),
     )
     assert near < 0.1 * other
 
@@ -37,9 +37,9 @@ def test_a_saddle_runs_regression_on_its_principal_components(learned):
 def test_the_minimum_is_the_preconditioned_step():
     model = SeparateAttention(heads=4)
     weights = FixedPointStart((0, 1, 2, 3)).weights(model, LONG, seed=0)
-    found = identify_algorithm(lambda prompts: model.predict(weights, prompts), LONG, 500)
-    assert found.nearest == "preconditioned_step"
-    assert found.distance("preconditioned_step") < 1e-25
+    distances = identify_algorithm(lambda prompts: model.predict(weights, prompts), LONG, 500)
+    assert distances.nearest == "preconditioned_step"
+    assert distances.distance("preconditioned_step") < 1e-25
 
 
 def test_a_staircase_goes_through_the_components_in_order():
@@ -94,12 +94,12 @@ def test_any_model_is_followed(model):
 
 def test_a_function_and_an_algorithm_of_ones_own():
     noisy = InContextRegression([0.6, 0.3], {4: 0.5, 9: 0.5}, label_noise=0.5)
-    found = identify_algorithm(lambda prompts: ridge(prompts, 0.25), noisy)
+    distances = identify_algorithm(lambda prompts: ridge(prompts, 0.25), noisy)
     # With white tasks it is Bayes-optimal too; the first of equals is named.
-    assert found.nearest == "ridge"
-    assert found.distance("bayes_optimal") < 1e-25
-    assert found.error < 0.9 * found.label_power
-    assert str(found).endswith("nearest: ridge")
+    assert distances.nearest == "ridge"
+    assert distances.distance("bayes_optimal") < 1e-25
+    assert distances.error < 0.9 * distances.label_power
+    assert str(distances).endswith("nearest: ridge")
     half = Algorithm("half", lambda prompts: 0.5 * ridge(prompts, 0.25))
     mine = identify_algorithm(half, noisy, candidates=[*algorithms(noisy), half])
     assert mine.nearest == "half"

@@ -91,16 +91,16 @@ def test_an_index_acts_on_leading_axes():
 def test_factors_of_low_precision_are_raised(dtype):
     left, right = torch.asarray(normal(3, 9, 2)).to(dtype), torch.asarray(normal(3, 2, 5)).to(dtype)
     factored = FactoredMatrix(left, right)
-    found = factored.singular_values()
-    assert found.dtype == torch.float32
+    values = factored.singular_values()
+    assert values.dtype == torch.float32
     dense = left.double().numpy() @ right.double().numpy()
     expected = np.linalg.svd(dense, compute_uv=False)[:, :2]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
 def test_a_tensor_and_an_array_make_tensors():
-    found = FactoredMatrix(torch.asarray(normal(4, 2)), normal(2, 3))
-    assert isinstance(found.product(), torch.Tensor)
+    matrix = FactoredMatrix(torch.asarray(normal(4, 2)), normal(2, 3))
+    assert isinstance(matrix.product(), torch.Tensor)
 
 
 @pytest.mark.parametrize(
@@ -234,33 +234,33 @@ def test_rotary_scores_depend_on_the_distance(rotary_dimensions):
             turned[plane + half] = pair[1] * np.cos(angle) + pair[0] * np.sin(angle)
         return turned
 
-    found = circuits(**weights, **biases, rotary=True)
-    assert found.position_dependent
-    assert "distance 0" in repr(found)
-    np.testing.assert_array_equal(found.qk_at(0).product(), found.qk.product())
+    layer = circuits(**weights, **biases, rotary=True)
+    assert layer.position_dependent
+    assert "distance 0" in repr(layer)
+    np.testing.assert_array_equal(layer.qk_at(0).product(), layer.qk.product())
     x = normal(TOKENS, MODEL)
     scores = direct_scores(weights, biases, x, 1, 2, HEADS, turn)
     extended = np.column_stack([x, np.ones(TOKENS)])
     for i in range(TOKENS):
         for j in range(TOKENS):
-            circuit = found.qk_at(i - j, base=500.0, rotary_dimensions=rotary_dimensions)[1, 2]
+            circuit = layer.qk_at(i - j, base=500.0, rotary_dimensions=rotary_dimensions)[1, 2]
             score = extended[i] @ circuit.product() @ extended[j]
             assert score == pytest.approx(scores[i, j], rel=1e-9)
 
 
 def test_without_rotary_positions_the_distance_does_not_matter():
-    found = circuits(**attention_weights())
-    assert found.qk_at(3) is found.qk
+    layer = circuits(**attention_weights())
+    assert layer.qk_at(3) is layer.qk
 
 
 def test_tensors_stay_tensors():
     weights = attention_weights(2, kind=lambda array: torch.asarray(array).bfloat16())
-    found = circuits(**weights, rotary=True)
+    layer = circuits(**weights, rotary=True)
     expected = circuits(**{name: weight.float().numpy() for name, weight in weights.items()})
-    for ours, theirs in ((found.qk_at(0), expected.qk), (found.ov, expected.ov)):
+    for ours, theirs in ((layer.qk_at(0), expected.qk), (layer.ov, expected.ov)):
         assert singular_values(ours).dtype == torch.float32
         np.testing.assert_allclose(singular_values(ours), singular_values(theirs), rtol=1e-4)
-    assert repr(found).startswith("Circuits(heads=6, qk=(10, 10), ov=(10, 10), leading=(2,)")
+    assert repr(layer).startswith("Circuits(heads=6, qk=(10, 10), ov=(10, 10), leading=(2,)")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_weights_that_do_not_fit(changed, field):
     "options", [{"rotary_dimensions": 3}, {"rotary_dimensions": 6}, {"base": 0.0}, {"offset": "1"}]
 )
 def test_rotations_that_do_not_exist(options):
-    found = circuits(**attention_weights(), rotary=True)
+    layer = circuits(**attention_weights(), rotary=True)
     with pytest.raises(InvalidInput) as caught:
-        found.qk_at(**{"offset": 1, **options})
+        layer.qk_at(**{"offset": 1, **options})
     assert caught.value.field == next(iter(options))

@@ -75,12 +75,12 @@ def test_modes_of_a_linear_transformer_are_marked():
     ):
         limit = run.limit if hasattr(run, "limit") else run.fixed_point.amplitude
         halves = np.array([np.interp(0.5, run.amplitude[:, d] / limit[d], time) for d in range(4)])
-        found = norm_curvature(np.sqrt(2 * run.amplitude.sum(axis=1)), time)
+        curvature = norm_curvature(np.sqrt(2 * run.amplitude.sum(axis=1)), time)
         # The norm is steepest in log time near the half-time, within a time constant of it.
-        np.testing.assert_allclose(np.log(found.marks), np.log(halves), atol=0.15)
+        np.testing.assert_allclose(np.log(curvature.marks), np.log(halves), atol=0.15)
         drops = [drop.time for drop in stages(run.loss, time).drops]
-        found = autocorrelation_curvature(run.loss, time)
-        np.testing.assert_allclose(np.log(found.marks), np.log(drops), atol=0.1 + step)
+        curvature = autocorrelation_curvature(run.loss, time)
+        np.testing.assert_allclose(np.log(curvature.marks), np.log(drops), atol=0.1 + step)
         assert len(drops) == 4
 
 
@@ -112,10 +112,10 @@ def test_the_signal_is_the_curvature_of_the_local_autocorrelation():
 
 def test_the_norm_signal_is_the_second_derivative():
     time = np.linspace(0, 10, 1001)
-    found = norm_curvature(np.tanh(time - 5), time, smoothing=0.001)
+    curvature = norm_curvature(np.tanh(time - 5), time, smoothing=0.001)
     exact = -2 * np.tanh(time - 5) / np.cosh(time - 5) ** 2
-    np.testing.assert_allclose(found.value[5:-5], exact[5:-5], atol=2e-3)
-    np.testing.assert_allclose(found.marks, [5.0], atol=0.011)
+    np.testing.assert_allclose(curvature.value[5:-5], exact[5:-5], atol=2e-3)
+    np.testing.assert_allclose(curvature.marks, [5.0], atol=0.011)
 
 
 def test_falling_norms_are_marked_and_rising_losses_are_not():
@@ -156,10 +156,10 @@ def test_the_smoothing_is_stated_and_grows_with_the_noise():
 def test_tensors_and_representation():
     time = np.linspace(0, 100, 200)
     norm = torch.asarray(1 / (1 + np.exp(50 - time))).float()
-    found = norm_curvature(norm, torch.asarray(time))
-    assert isinstance(found.value, np.ndarray)
-    assert found.value.shape == found.time.shape == (200,)
-    assert repr(found).startswith("Curvature(marks=[49.") or "marks=[50." in repr(found)
+    curvature = norm_curvature(norm, torch.asarray(time))
+    assert isinstance(curvature.value, np.ndarray)
+    assert curvature.value.shape == curvature.time.shape == (200,)
+    assert repr(curvature).startswith("Curvature(marks=[49.") or "marks=[50." in repr(curvature)
 
 
 @pytest.mark.parametrize("measure", [autocorrelation_curvature, norm_curvature])

@@ -25,13 +25,13 @@ def test_shorter_contexts_take_the_same_fractions(length, early, late):
 
 def test_positions_and_slices():
     losses = np.random.default_rng(2).uniform(1, 5, (2, 20))
-    found = in_context_score(losses, early=slice(2, 6), late=-1)
-    np.testing.assert_allclose(found, losses[:, -1] - losses[:, 2:6].mean(axis=1))
+    scores = in_context_score(losses, early=slice(2, 6), late=-1)
+    np.testing.assert_allclose(scores, losses[:, -1] - losses[:, 2:6].mean(axis=1))
     tensor = torch.asarray(losses).bfloat16()
-    found = in_context_score(tensor, early=0, late=slice(-4, None))
-    assert found.dtype == torch.float32
+    scores = in_context_score(tensor, early=0, late=slice(-4, None))
+    assert scores.dtype == torch.float32
     expected = tensor[:, -4:].float().mean(axis=1) - tensor[:, 0].float()
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(scores, expected)
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_axes_before_the_batch_are_kept():
     tokens = np.tile(rng.integers(0, 50, (4, 6)), 2)
     patterns = rng.uniform(size=(3, 4, 5, 12, 12))
     patterns = patterns / patterns.sum(-1, keepdims=True)
-    found = prefix_matching(patterns, tokens)
-    assert found.shape == (3, 5)
+    scores = prefix_matching(patterns, tokens)
+    assert scores.shape == (3, 5)
     for layer in range(3):
         expected = direct_prefix_matching(patterns[layer], tokens)
-        np.testing.assert_allclose(found[layer], expected, rtol=1e-12)
+        np.testing.assert_allclose(scores[layer], expected, rtol=1e-12)
     tensors = prefix_matching(torch.asarray(patterns), tokens)
-    np.testing.assert_allclose(tensors, found, rtol=1e-12)
-    np.testing.assert_allclose(prefix_matching(patterns, torch.asarray(tokens)), found, rtol=1e-12)
+    np.testing.assert_allclose(tensors, scores, rtol=1e-12)
+    np.testing.assert_allclose(prefix_matching(patterns, torch.asarray(tokens)), scores, rtol=1e-12)
     half = prefix_matching(torch.asarray(patterns).half(), torch.asarray(tokens))
     assert half.dtype == torch.float32
-    np.testing.assert_allclose(half, found, rtol=1e-3)
+    np.testing.assert_allclose(half, scores, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def head_weights(heads=5, size=3, model=8, vocabulary=20):
 
 def test_copying_is_the_positivity_of_the_whole_circuit():
     weights, embedding, unembedding = head_weights()
-    found = copying_scores(circuits(*weights), embedding, unembedding)
+    scores = copying_scores(circuits(*weights), embedding, unembedding)
     whole = unembedding @ (weights[3] @ weights[2]) @ embedding
     eigenvalues = np.linalg.eigvals(whole)
     expected = eigenvalues.sum(axis=-1).real / np.abs(eigenvalues).sum(axis=-1)
-    assert found.shape == (2, 5)
+    assert scores.shape == (2, 5)
     # The eigenvalues that should be zero are some 1e-14 of the others, and there are 17 of them.
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(scores, expected, atol=1e-10)
 
 
 def test_heads_that_copy_suppress_or_do_nothing():
@@ -149,19 +149,19 @@ def test_heads_that_copy_suppress_or_do_nothing():
     embedding, read = rng.standard_normal((8, 30)), rng.standard_normal((3, 8))
     value = np.stack([read, -read, 0 * read])
     output = np.stack([read.T] * 3)
-    found = copying_scores(circuits(value, value, value, output), embedding, embedding.T)
-    np.testing.assert_allclose(found, [1, -1, 0], atol=1e-12)
+    scores = copying_scores(circuits(value, value, value, output), embedding, embedding.T)
+    np.testing.assert_allclose(scores, [1, -1, 0], atol=1e-12)
 
 
 def test_copying_scores_of_tensors():
     weights, embedding, unembedding = head_weights()
     expected = copying_scores(circuits(*weights), embedding, unembedding)
     tensors = [torch.asarray(weight).float() for weight in weights]
-    found = copying_scores(
+    scores = copying_scores(
         circuits(*tensors), torch.asarray(embedding).float(), torch.asarray(unembedding).float()
     )
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert scores.dtype == torch.float32
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def test_the_table_has_every_line():
 def test_the_table_is_what_is_measured(ratio, correlation):
     """Forty of its three hundred curves, with some 120 drops."""
     precision, recall = table()["AR(.8)" if correlation else "white", ratio]
-    found = score(ratio, correlation, curves=40, points=2000)
+    scores = score(ratio, correlation, curves=40, points=2000)
     # Four standard errors of a share of 120, and a single drop where all or none should be found.
-    for ours, stated in ((found.precision, precision), (found.recall, recall)):
+    for ours, stated in ((scores.precision, precision), (scores.recall, recall)):
         allowed = 4 * (stated * (1 - stated) / 120) ** 0.5 + 1 / 120
         assert ours == pytest.approx(stated, abs=allowed)

@@ -68,9 +68,9 @@ def test_ranks_lie_between_one_and_the_size(seed, rows, columns, inner):
 def test_the_zero_matrix_has_rank_zero(rank):
     batch = np.zeros((3, 4, 5))
     batch[1] = with_singular_values([2.0, 1.0], 4, 5)
-    found = rank(batch)
-    assert found[0] == found[2] == 0
-    assert found[1] >= 1
+    ranks = rank(batch)
+    assert ranks[0] == ranks[2] == 0
+    assert ranks[1] >= 1
     assert rank(FactoredMatrix(np.zeros((4, 2)), np.ones((2, 5)))) == 0
 
 
@@ -138,11 +138,11 @@ def test_batches_are_their_members(rank):
 def test_tensors_give_tensors(rank, dtype, computed, tolerance):
     array = np.random.default_rng(3).standard_normal((2, 8, 5))
     tensor = torch.asarray(array).to(dtype).requires_grad_()
-    found = rank(tensor)
-    assert isinstance(found, torch.Tensor)
-    assert found.dtype == computed
-    assert not found.requires_grad
-    np.testing.assert_allclose(found.numpy(), rank(array), rtol=tolerance)
+    ranks = rank(tensor)
+    assert isinstance(ranks, torch.Tensor)
+    assert ranks.dtype == computed
+    assert not ranks.requires_grad
+    np.testing.assert_allclose(ranks.numpy(), rank(array), rtol=tolerance)
 
 
 def test_other_arrays_give_numpy_arrays():
@@ -151,9 +151,9 @@ def test_other_arrays_give_numpy_arrays():
     assert expected.dtype == np.float32
     labelled = xr.DataArray(array, dims=("time", "row", "column"))
     for given_as in (array.tolist(), jnp.asarray(array), labelled):
-        found = effective_rank(given_as)
-        assert isinstance(found, np.ndarray)
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        ranks = effective_rank(given_as)
+        assert isinstance(ranks, np.ndarray)
+        np.testing.assert_allclose(ranks, expected, rtol=1e-5)
     for narrow in (array.astype(np.float16), jnp.asarray(array).astype(jnp.bfloat16)):
         assert effective_rank(narrow).dtype == np.float32
         np.testing.assert_allclose(effective_rank(narrow), expected, rtol=2**-5)

@@ -57,13 +57,13 @@ def spacings(points):
 def test_a_clean_staircase_is_found_to_the_sampling_resolution(spacing, points):
     time = spacings(points)[spacing]
     origin = 1e7 if spacing == "begins late" else 0.0
-    found = stages(staircase(time - origin), time)
-    assert len(found.drops) == 4
+    measured = stages(staircase(time - origin), time)
+    assert len(measured.drops) == 4
     # The curve is a straight line between samples, and nowhere else does it differ from the truth.
-    error = np.abs(drop_times(found) - origin - TIMES)
+    error = np.abs(drop_times(measured) - origin - TIMES)
     assert (error <= sampling_steps(time, TIMES + origin)).all()
     # The plateaus are flat but for tails of logistic drops.
-    np.testing.assert_allclose(plateau_levels(found), LEVELS, atol=1e-3)
+    np.testing.assert_allclose(plateau_levels(measured), LEVELS, atol=1e-3)
 
 
 def test_drop_times_are_interpolated_between_samples():
@@ -77,9 +77,9 @@ def test_fifty_points_suffice_for_three_drops():
     time = np.linspace(0, 1, 50)
     truth = np.array([0.26, 0.5, 0.81])
     levels = np.array([2.0, 1.2, 0.5, 0.1])
-    found = stages(staircase(time, levels, truth, np.full(3, 0.004)), time)
-    np.testing.assert_allclose(drop_times(found), truth, atol=1 / 49)
-    np.testing.assert_allclose(plateau_levels(found), levels, atol=5e-3)
+    measured = stages(staircase(time, levels, truth, np.full(3, 0.004)), time)
+    np.testing.assert_allclose(drop_times(measured), truth, atol=1 / 49)
+    np.testing.assert_allclose(plateau_levels(measured), levels, atol=5e-3)
 
 
 @pytest.mark.parametrize("ratio", [50, 20, 10, 5])
@@ -89,24 +89,24 @@ def test_noise_up_to_a_fifth_of_the_smallest_drop(ratio, seed):
     time = np.linspace(0, UNTIL, 6000)
     noise = -np.diff(LEVELS).max() / ratio
     rng = np.random.default_rng([ratio, seed])
-    found = stages(staircase(time) + noise * rng.standard_normal(time.size), time)
-    assert len(found.drops) == 4
+    measured = stages(staircase(time) + noise * rng.standard_normal(time.size), time)
+    assert len(measured.drops) == 4
     # A change of height h in noise σ can be placed to some (σ/h)² samples, beside its own width.
     allowed = WIDTHS + 10.0 * (1 + 10 * (noise / np.diff(LEVELS)) ** 2)
-    assert (np.abs(drop_times(found) - TIMES) < allowed).all()
+    assert (np.abs(drop_times(measured) - TIMES) < allowed).all()
     # The median of |x| over n normal points has a relative error of about 1.2/√n: here .015.
-    assert found.noise == pytest.approx(noise, rel=0.06)
-    uncertainties = np.array([plateau.uncertainty for plateau in found.plateaus])
-    assert (np.abs(plateau_levels(found) - LEVELS) < 5 * uncertainties).all()
+    assert measured.noise == pytest.approx(noise, rel=0.06)
+    uncertainties = np.array([plateau.uncertainty for plateau in measured.plateaus])
+    assert (np.abs(plateau_levels(measured) - LEVELS) < 5 * uncertainties).all()
 
 
 def test_a_drop_smaller_than_the_noise_is_found_when_its_plateaus_are_long():
     rng = np.random.default_rng(3)
     curve = np.repeat([1.0, 0.5], 20_000) + rng.standard_normal(40_000)
-    found = stages(curve)
-    assert len(found.drops) == 1
-    assert found.drops[0].height == pytest.approx(0.5, abs=5 * found.drops[0].uncertainty)
-    assert found.drops[0].uncertainty < 0.05
+    measured = stages(curve)
+    assert len(measured.drops) == 1
+    assert measured.drops[0].height == pytest.approx(0.5, abs=5 * measured.drops[0].uncertainty)
+    assert measured.drops[0].uncertainty < 0.05
 
 
 def test_uncertainties_cover_the_truth_about_as_often_as_a_standard_error_should():
@@ -114,9 +114,9 @@ def test_uncertainties_cover_the_truth_about_as_often_as_a_standard_error_should
     for seed in range(60):
         rng = np.random.default_rng(seed)
         curve = np.repeat([1.0, 0.0], 200) + 0.1 * rng.standard_normal(400)
-        found = stages(curve)
-        assert len(found.drops) == 1
-        distances.append(abs(found.drops[0].height - 1) / found.drops[0].uncertainty)
+        measured = stages(curve)
+        assert len(measured.drops) == 1
+        distances.append(abs(measured.drops[0].height - 1) / measured.drops[0].uncertainty)
     # 68 % for an exact standard error; ours is meant to err on the safe side.
     assert 0.6 < np.mean(np.array(distances) < 1) < 0.95
     assert np.mean(np.array(distances) < 3) > 0.97
@@ -126,11 +126,13 @@ def test_uncertainties_cover_the_truth_about_as_often_as_a_standard_error_should
 @pytest.mark.parametrize("seed", range(10))
 def test_pure_noise_has_no_drop(points, seed):
     curve = 3.0 + np.random.default_rng([points, seed]).standard_normal(points)
-    found = stages(curve)
-    assert found.drops == ()
-    assert len(found.plateaus) == 1
-    assert (found.plateaus[0].start, found.plateaus[0].end) == (0.0, points - 1.0)
-    assert found.plateaus[0].level == pytest.approx(3.0, abs=4 * found.plateaus[0].uncertainty)
+    measured = stages(curve)
+    assert measured.drops == ()
+    assert len(measured.plateaus) == 1
+    assert (measured.plateaus[0].start, measured.plateaus[0].end) == (0.0, points - 1.0)
+    assert measured.plateaus[0].level == pytest.approx(
+        3.0, abs=4 * measured.plateaus[0].uncertainty
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -139,8 +141,8 @@ def test_correlated_noise_is_not_taken_for_drops(seed):
     rng = np.random.default_rng(seed)
     smooth = np.convolve(rng.standard_normal(4019), np.full(20, 1 / 20), mode="valid")
     assert stages(0.3 * smooth).drops == ()
-    found = stages(np.repeat([1.0, 0.0], 2000) + 0.3 * smooth)
-    np.testing.assert_allclose(drop_times(found), [2000], atol=20)
+    measured = stages(np.repeat([1.0, 0.0], 2000) + 0.3 * smooth)
+    np.testing.assert_allclose(drop_times(measured), [2000], atol=20)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
@@ -162,9 +164,9 @@ def test_spikes_change_neither_the_drops_nor_the_levels(noise, seed):
 def test_a_loss_spike_that_recovers_slowly_is_no_drop():
     time = np.linspace(0, 100, 2000)
     spike = np.where(time > 70, 0.8 * np.exp(-(time - 70) / 1.5), 0.0)
-    found = stages(1 / (1 + np.exp((time - 30) / 2)) + spike, time)
-    np.testing.assert_allclose(drop_times(found), [30], atol=0.1)
-    np.testing.assert_allclose(plateau_levels(found), [1, 0], atol=1e-2)
+    measured = stages(1 / (1 + np.exp((time - 30) / 2)) + spike, time)
+    np.testing.assert_allclose(drop_times(measured), [30], atol=0.1)
+    np.testing.assert_allclose(plateau_levels(measured), [1, 0], atol=1e-2)
 
 
 def test_rises_and_dips_that_are_made_good_are_no_drops():
@@ -176,9 +178,9 @@ def test_rises_and_dips_that_are_made_good_are_no_drops():
 
 def test_a_fall_before_a_slow_rise_is_one_drop():
     time = np.linspace(0, 10, 400)
-    found = stages(np.exp(-3 * time) + 0.02 * time, time)
-    assert len(found.drops) == 1
-    assert found.drops[0].before > 0.9
+    measured = stages(np.exp(-3 * time) + 0.02 * time, time)
+    assert len(measured.drops) == 1
+    assert measured.drops[0].before > 0.9
 
 
 ONE_FALL = {
@@ -200,13 +202,13 @@ ONE_FALL = {
 def test_one_fall_is_one_drop(shape, points):
     time = np.linspace(0, 10, points)
     curve = ONE_FALL[shape](time)
-    found = stages(curve, time)
-    assert len(found.drops) == 1
+    measured = stages(curve, time)
+    assert len(measured.drops) == 1
     span = curve[0] - curve[-1]
     # Where a fall never rests, the plateaus at its ends are the first and last twentieths of it,
     # counted from their own medians: a tenth of the fall, whose middle is a twentieth away.
-    assert found.drops[0].before == pytest.approx(curve[0], abs=0.07 * span)
-    assert found.drops[0].after == pytest.approx(curve[-1], abs=0.07 * span)
+    assert measured.drops[0].before == pytest.approx(curve[0], abs=0.07 * span)
+    assert measured.drops[0].after == pytest.approx(curve[-1], abs=0.07 * span)
 
 
 def test_two_drops_part_when_a_pause_comes_between_them():
@@ -222,10 +224,10 @@ def test_two_drops_part_when_a_pause_comes_between_them():
 def test_a_pause_shorter_than_the_drop_that_follows_is_a_plateau():
     time = np.linspace(0, 6000, 6001)
     late = 0.5 / (1 + np.exp((time - 2500) / 300))  # it takes 1300 from 10 to 90 %
-    found = stages(0.5 * (time < 1000) + late, time)
+    measured = stages(0.5 * (time < 1000) + late, time)
     # The plateau is never quite flat: its level is some 2 % of the drop low, which moves the
     # crossing by 1 % of its height, at the speed of 1/4 of its height in 300.
-    np.testing.assert_allclose(drop_times(found), [1000, 2500], atol=0.02 * 4 * 300)
+    np.testing.assert_allclose(drop_times(measured), [1000, 2500], atol=0.02 * 4 * 300)
 
 
 def test_smoothing_is_the_share_of_the_fall_below_which_nothing_counts():
@@ -233,10 +235,10 @@ def test_smoothing_is_the_share_of_the_fall_below_which_nothing_counts():
     curve = staircase(time)
     shares = -np.diff(LEVELS) / (LEVELS[0] - LEVELS[-1])  # .416, .305, .194, .085
     for smoothing in (0.01, 0.05, 0.12, 0.18):
-        found = stages(curve, time, smoothing=smoothing)
-        assert found.smoothing == smoothing
+        measured = stages(curve, time, smoothing=smoothing)
+        assert measured.smoothing == smoothing
         counted = TIMES[shares > smoothing]
-        np.testing.assert_allclose(drop_times(found), counted, atol=4 * WIDTHS[2])
+        np.testing.assert_allclose(drop_times(measured), counted, atol=4 * WIDTHS[2])
     assert stages(curve, time).smoothing == 0.02
     small = staircase(time, np.array([1.0, 0.015, 0.0]), np.array([2e4, 4e4]), np.full(2, 100.0))
     assert len(stages(small, time).drops) == 1
@@ -255,10 +257,10 @@ def test_the_default_smoothing_grows_with_the_noise():
 
 def test_a_drop_runs_from_a_twentieth_to_nineteen_twentieths():
     time = np.linspace(0, 100, 10_001)
-    found = stages(1 / (1 + np.exp((time - 40) / 2)), time)
+    measured = stages(1 / (1 + np.exp((time - 40) / 2)), time)
     half_width = 2 * np.log(19)
-    assert found.drops[0].start == pytest.approx(40 - half_width, abs=0.02)
-    assert found.drops[0].end == pytest.approx(40 + half_width, abs=0.02)
+    assert measured.drops[0].start == pytest.approx(40 - half_width, abs=0.02)
+    assert measured.drops[0].end == pytest.approx(40 + half_width, abs=0.02)
 
 
 @st.composite
@@ -279,12 +281,12 @@ def staircases(draw):
 @given(staircases())
 def test_any_separated_staircase_is_found_and_tiles_the_time(case):
     time, curve, moments = case
-    found = stages(curve, time)
-    assert len(found.drops) == len(moments) - 1
-    np.testing.assert_allclose(drop_times(found), moments[:-1], atol=0.03 + 2 * time[1])
-    assert len(found.plateaus) == len(found.drops) + 1
-    assert (found.plateaus[0].start, found.plateaus[-1].end) == (time[0], time[-1])
-    for drop, (before, after) in zip(found.drops, pairwise(found.plateaus), strict=True):
+    measured = stages(curve, time)
+    assert len(measured.drops) == len(moments) - 1
+    np.testing.assert_allclose(drop_times(measured), moments[:-1], atol=0.03 + 2 * time[1])
+    assert len(measured.plateaus) == len(measured.drops) + 1
+    assert (measured.plateaus[0].start, measured.plateaus[-1].end) == (time[0], time[-1])
+    for drop, (before, after) in zip(measured.drops, pairwise(measured.plateaus), strict=True):
         assert before.start <= before.end == drop.start <= drop.time <= drop.end == after.start
         assert (drop.before, drop.after) == (before.level, after.level)
         assert drop.height == drop.before - drop.after > 0
@@ -318,15 +320,15 @@ def test_a_constant_shifts_levels_and_times_and_nothing_else(case, up, later):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=60), st.integers(0, 2**32 - 1))
 def test_any_curve_has_stages(curve, seed):
     time = np.cumsum(10 ** np.random.default_rng(seed).uniform(-5, 5, len(curve)))
-    found = stages(curve, time)
-    assert len(found.plateaus) == len(found.drops) + 1
-    assert all(drop.height > 0 and drop.start <= drop.time <= drop.end for drop in found.drops)
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
+    measured = stages(curve, time)
+    assert len(measured.plateaus) == len(measured.drops) + 1
+    assert all(drop.height > 0 and drop.start <= drop.time <= drop.end for drop in measured.drops)
+    assert json.loads(json.dumps(measured.to_dict(), allow_nan=False)) == measured.to_dict()
 
 
 def test_a_constant_curve_is_one_plateau():
-    found = stages([2, 2, 2, 2])
-    assert found == Stages((Plateau(0.0, 3.0, 2.0, 0.0),), (), noise=0.0, smoothing=0.02)
+    measured = stages([2, 2, 2, 2])
+    assert measured == Stages((Plateau(0.0, 3.0, 2.0, 0.0),), (), noise=0.0, smoothing=0.02)
 
 
 def test_to_dict_holds_every_field_and_the_height():

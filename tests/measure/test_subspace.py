@@ -27,29 +27,29 @@ def test_distance_is_what_least_squares_leaves(seed, rank, rows, final_rows):
     final = rng.standard_normal((final_rows, 6))
     best, *_ = np.linalg.lstsq(current.T, final.T)  # A with A @ current nearest to final
     left = np.linalg.norm(best.T @ current - final) / np.linalg.norm(final)
-    found = subspace_distance(current, final)
-    assert found.value == pytest.approx(left, abs=1e-9)
-    assert not found.degenerate
-    assert 0 <= found.value <= 1 + 1e-12
+    distance = subspace_distance(current, final)
+    assert distance.value == pytest.approx(left, abs=1e-9)
+    assert not distance.degenerate
+    assert 0 <= distance.value <= 1 + 1e-12
 
 
 def test_distance_is_zero_when_the_final_row_space_is_contained():
     rng = np.random.default_rng(0)
     current = low_rank(rng, 8, 8, 3)
-    found = subspace_distance(current, rng.standard_normal((5, 8)) @ current)
-    assert found.value < 1e-13
-    assert not found.degenerate
+    distance = subspace_distance(current, rng.standard_normal((5, 8)) @ current)
+    assert distance.value < 1e-13
+    assert not distance.degenerate
 
 
 def test_full_column_rank_is_said_to_be_degenerate():
     rng = np.random.default_rng(0)
     final = rng.standard_normal((6, 4))
     batch = np.stack([rng.standard_normal((6, 4)), low_rank(rng, 6, 4, 3), np.zeros((6, 4))])
-    found = subspace_distance(batch, final)
-    assert found.degenerate.tolist() == [True, False, False]
-    assert found.value[0] == 0
-    assert found.value[1] > 0
-    assert found.value[2] == pytest.approx(1, abs=1e-15)
+    distance = subspace_distance(batch, final)
+    assert distance.degenerate.tolist() == [True, False, False]
+    assert distance.value[0] == 0
+    assert distance.value[1] > 0
+    assert distance.value[2] == pytest.approx(1, abs=1e-15)
     assert not subspace_distance(batch, final, k=3).degenerate.any()
     assert (subspace_distance(batch, final, k=3).value > 0).all()
 
@@ -75,10 +75,12 @@ def test_factored_matrices_and_a_time_axis():
         rng.standard_normal((5, 2, 3, 30, 4)), rng.standard_normal((5, 2, 3, 4, 20))
     )
     dense = series.product()
-    found = subspace_distance(series, series[-1])
-    assert found.value.shape == found.degenerate.shape == (5, 2, 3)
-    np.testing.assert_allclose(found.value, subspace_distance(dense, dense[-1]).value, atol=1e-13)
-    np.testing.assert_allclose(found.value[-1], 0, atol=1e-13)
+    distance = subspace_distance(series, series[-1])
+    assert distance.value.shape == distance.degenerate.shape == (5, 2, 3)
+    np.testing.assert_allclose(
+        distance.value, subspace_distance(dense, dense[-1]).value, atol=1e-13
+    )
+    np.testing.assert_allclose(distance.value[-1], 0, atol=1e-13)
     mixed = subspace_distance(series, dense[-1], k=2)
     np.testing.assert_allclose(mixed.value, subspace_distance(dense, series[-1], k=2).value)
 
@@ -88,8 +90,8 @@ def test_angles_are_those_of_scipy(seed, k):
     rng = np.random.default_rng(seed)
     a, b = rng.standard_normal((5, 9)), rng.standard_normal((6, 9))
     spaces = [np.linalg.svd(matrix)[2][:k].T for matrix in (a, b)]
-    found = principal_angles(a, b, k)
-    np.testing.assert_allclose(found, subspace_angles(*spaces)[::-1], atol=1e-12)
+    angles = principal_angles(a, b, k)
+    np.testing.assert_allclose(angles, subspace_angles(*spaces)[::-1], atol=1e-12)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-14, 1e-9, 1e-4, 0.7, np.pi / 4, 1.2, np.pi / 2])
@@ -103,16 +105,16 @@ def test_angles_of_factored_matrices_broadcast():
     rng = np.random.default_rng(3)
     a = FactoredMatrix(rng.standard_normal((4, 12, 3)), rng.standard_normal((4, 3, 10)))
     b = rng.standard_normal((2, 1, 8, 10))
-    found = principal_angles(a, b, 2)
-    assert found.shape == (2, 4, 2)
-    np.testing.assert_allclose(found, principal_angles(a.product(), b, 2), atol=1e-12)
+    angles = principal_angles(a, b, 2)
+    assert angles.shape == (2, 4, 2)
+    np.testing.assert_allclose(angles, principal_angles(a.product(), b, 2), atol=1e-12)
 
 
 def test_a_space_that_does_not_exist_has_no_angle():
     batch = np.stack([np.diag([2.0, 1.0, 0.0]), np.diag([1.0, 0.0, 0.0]), np.zeros((3, 3))])
-    found = principal_angles(batch, np.diag([2.0, 1.0, 0.0]), 2)
-    assert np.isnan(found).all(axis=1).tolist() == [False, True, True]
-    np.testing.assert_allclose(found[0], 0, atol=1e-15)
+    angles = principal_angles(batch, np.diag([2.0, 1.0, 0.0]), 2)
+    assert np.isnan(angles).all(axis=1).tolist() == [False, True, True]
+    np.testing.assert_allclose(angles[0], 0, atol=1e-15)
 
 
 def test_drift_follows_a_turning_plane():
@@ -120,10 +122,10 @@ def test_drift_follows_a_turning_plane():
     plane = np.zeros((5, 2, 4))
     plane[:, 0, 0], plane[:, 0, 1] = 2 * np.cos(angles), 2 * np.sin(angles)
     plane[:, 1, 3] = 1.0
-    found = subspace_drift(plane, 2)
-    np.testing.assert_allclose(found, np.sin(np.diff(angles)) / np.sqrt(2), rtol=1e-7, atol=1e-15)
+    drift = subspace_drift(plane, 2)
+    np.testing.assert_allclose(drift, np.sin(np.diff(angles)) / np.sqrt(2), rtol=1e-7, atol=1e-15)
     factored = FactoredMatrix(np.broadcast_to(np.eye(2), (5, 2, 2)), plane)
-    np.testing.assert_allclose(subspace_drift(factored, 2), found, rtol=1e-7, atol=1e-15)
+    np.testing.assert_allclose(subspace_drift(factored, 2), drift, rtol=1e-7, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
@@ -132,11 +134,11 @@ def test_tensors_give_tensors(dtype):
     series = torch.asarray(rng.standard_normal((3, 5, 6))).to(dtype)
     exact = series.double().numpy()
     computed = torch.float64 if dtype == torch.float64 else torch.float32
-    found = subspace_distance(series, series[-1], k=2)
-    assert found.value.dtype == computed
-    assert found.degenerate.dtype == torch.bool
+    distance = subspace_distance(series, series[-1], k=2)
+    assert distance.value.dtype == computed
+    assert distance.degenerate.dtype == torch.bool
     np.testing.assert_allclose(
-        found.value, subspace_distance(exact, exact[-1], k=2).value, atol=1e-5
+        distance.value, subspace_distance(exact, exact[-1], k=2).value, atol=1e-5
     )
     angles = principal_angles(series[:1], series[1:], 3)
     assert angles.dtype == computed

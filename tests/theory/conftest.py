@@ -47,7 +47,7 @@ class Flow:
 
     def losses(self, times: Any, rtol: float = 1e-10) -> Any:
         """The loss at given times."""
-        found = solve_ivp(
+        solution = solve_ivp(
             self.velocity,
             (0.0, times[-1]),
             self.start,
@@ -56,7 +56,7 @@ class Flow:
             atol=1e-13,
             t_eval=times,
         )
-        return np.array([self.loss(state) for state in found.y.T])
+        return np.array([self.loss(state) for state in solution.y.T])
 
     def drop_times(self, levels: Any, until: float) -> list[float]:
         """When the loss passes midway between each level and the next, by `until`."""

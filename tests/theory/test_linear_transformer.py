@@ -101,22 +101,22 @@ def test_logistic_against_its_equation(length, start):
     times = np.linspace(0, 40, 50)
     root = np.sqrt(abs(start)) * np.ones(4)
     solved = frozen_value_path(SPECTRUM, length, root, np.sign(start) * root, times)
-    found = logistic_modes(SPECTRUM, length, start, times)
-    np.testing.assert_allclose(found.amplitude, solved, rtol=0, atol=1e-8)
+    curves = logistic_modes(SPECTRUM, length, start, times)
+    np.testing.assert_allclose(curves.amplitude, solved, rtol=0, atol=1e-8)
 
 
 def test_logistic_is_the_papers_formula():
     times, start = np.linspace(0, 30, 40), np.array([1e-3, 2e-3, 0.1, 0.3])
-    found = logistic_modes(SPECTRUM, 20, start, times)
+    curves = logistic_modes(SPECTRUM, 20, start, times)
     limit = 20 / (21 * SPECTRUM + SPECTRUM.sum())
     decay = np.exp(-2 * np.outer(times, SPECTRUM**2))
     curve = limit * start / (start + (limit - start) * decay)
-    np.testing.assert_allclose(found.limit, limit, rtol=1e-14)
-    np.testing.assert_allclose(found.amplitude, curve, rtol=1e-12)
+    np.testing.assert_allclose(curves.limit, limit, rtol=1e-14)
+    np.testing.assert_allclose(curves.amplitude, curve, rtol=1e-12)
     half = np.log((limit - start) / start) / (2 * SPECTRUM**2)
-    np.testing.assert_allclose(found.half_time, half, rtol=1e-12)
+    np.testing.assert_allclose(curves.half_time, half, rtol=1e-12)
     terms = SPECTRUM * (SPECTRUM * curve**2 / limit - 2 * SPECTRUM * curve + 1)
-    np.testing.assert_allclose(found.loss, terms.sum(1), rtol=1e-12)
+    np.testing.assert_allclose(curves.loss, terms.sum(1), rtol=1e-12)
 
 
 @given(p=st.floats(-2, 2), q=st.floats(-2, 2), length=st.integers(1, 300))
@@ -125,20 +125,20 @@ def test_unbalanced_against_its_equation(p, q, length):
     assume(abs(p + q) > 1e-2 or p + q == 0)
     times, ones = np.linspace(0, 25, 20), np.ones(4)
     solved = frozen_value_path(SPECTRUM, length, p * ones, q * ones, times)
-    found = unbalanced_modes(SPECTRUM, length, p, q, times)
-    np.testing.assert_allclose(found.amplitude, solved, rtol=0, atol=1e-8)
+    curves = unbalanced_modes(SPECTRUM, length, p, q, times)
+    np.testing.assert_allclose(curves.amplitude, solved, rtol=0, atol=1e-8)
 
 
 def test_unbalanced_is_the_stated_closed_form_and_joins_the_logistic():
     p, q, length, times = np.array([0.4, 0.02]), np.array([0.1, 0.5]), 30, np.linspace(0, 9, 30)
     s = np.array([1.0, 0.7])
-    found = unbalanced_modes(s, length, p, q, times)
+    curves = unbalanced_modes(s, length, p, q, times)
     c = np.abs(p**2 - q**2)
     kappa = c * ((length + 1) * s + s.sum()) / length / 2
     g, u = np.sqrt(1 + kappa**2), np.tanh(np.arcsinh(2 * p * q / c) / 2)
     h, tanh = u + kappa, np.tanh(g * times[:, None] * s**2)
     u = -kappa + g * (h + g * tanh) / (g + h * tanh)
-    np.testing.assert_allclose(found.amplitude, c * u / (1 - u**2), rtol=1e-11)
+    np.testing.assert_allclose(curves.amplitude, c * u / (1 - u**2), rtol=1e-11)
     near = unbalanced_modes(s, length, 0.1 + 1e-9, 0.1, times).amplitude
     np.testing.assert_allclose(
         near, logistic_modes(s, length, 0.01, times).amplitude, rtol=0, atol=1e-7
@@ -149,8 +149,8 @@ def test_unbalanced_is_the_stated_closed_form_and_joins_the_logistic():
 def test_half_time_is_when_half_is_reached(p, q):
     half = unbalanced_modes(SPECTRUM, 15, p, q, [0]).half_time
     for mode, time in enumerate(half):
-        found = unbalanced_modes(SPECTRUM, 15, p, q, [time])
-        assert found.amplitude[0, mode] == pytest.approx(found.limit[mode] / 2, rel=1e-10)
+        curves = unbalanced_modes(SPECTRUM, 15, p, q, [time])
+        assert curves.amplitude[0, mode] == pytest.approx(curves.limit[mode] / 2, rel=1e-10)
 
 
 def test_half_time_is_told_only_where_there_is_one():
@@ -208,10 +208,10 @@ def test_norms_differ_by_what_they_did(tasks):
 @pytest.mark.parametrize("length", [1, 3, 10, 100])
 def test_fixed_point_is_the_limit(length):
     spectrum = [1.0, 0.6, 0.35, 0.05]
-    found = coupled_modes(spectrum, length, 0.3, 0.2, [0, 1e4, 1e5])
-    rest = found.fixed_point
-    np.testing.assert_allclose(found.amplitude[-1], rest.amplitude, rtol=0, atol=1e-7)
-    assert found.loss[-1] == pytest.approx(rest.loss, abs=1e-8)
+    curves = coupled_modes(spectrum, length, 0.3, 0.2, [0, 1e4, 1e5])
+    rest = curves.fixed_point
+    np.testing.assert_allclose(curves.amplitude[-1], rest.amplitude, rtol=0, atol=1e-7)
+    assert curves.loss[-1] == pytest.approx(rest.loss, abs=1e-8)
     assert rest.active.tolist() == (rest.amplitude > 0).tolist()
 
 
@@ -263,9 +263,9 @@ def test_the_plateaus_are_the_rests_of_the_first_modes():
     assert levels[0] == pytest.approx(SPECTRUM.sum())
     for learned in range(1, 5):
         start = np.where(np.arange(4) < learned, 0.3, 0.0)
-        found = coupled_modes(SPECTRUM, 20, start, start, [0.0, 1e5])
+        curves = coupled_modes(SPECTRUM, 20, start, start, [0.0, 1e5])
         # Modes are followed to a relative 1e-10.
-        assert found.loss[-1] == pytest.approx(levels[learned], rel=1e-8)
+        assert curves.loss[-1] == pytest.approx(levels[learned], rel=1e-8)
 
 
 def test_the_coefficient_of_the_coupling_is_that_of_long_contexts():

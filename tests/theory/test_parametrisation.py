@@ -69,8 +69,8 @@ def test_the_levels_that_a_model_can_reach(paper):
 def test_unnormalised_weights_are_those_of_the_normalised_attention(paper):
     task = InContextRegression([0.4, 0.3], 8)
     weights = {"v": np.ones(1), "k": np.ones((1, 1, 2)), "q": np.ones((1, 1, 2))}
-    found = normalised_weights(SeparateAttention(1, normalisation="none"), task, weights)
+    normalised = normalised_weights(SeparateAttention(1, normalisation="none"), task, weights)
     # The gain 8 is shared by three factors.
-    assert found["v"] == pytest.approx(2)
+    assert normalised["v"] == pytest.approx(2)
     with pytest.raises(InvalidInput, match="one seed"):
         normalised_weights(SeparateAttention(1), task, {n: w[None] for n, w in weights.items()})

@@ -12,7 +12,7 @@ from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     GrokkingExperiment,
     InductionExperiment,
-    _induction,
+    _experiment,
     emergence,
     generalisation_step,
     memorisation_step,
@@ -21,8 +21,8 @@ from saddlescope.transformer import (
 
 @pytest.fixture(scope="module")
 def induced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, xr.Dataset, list[Progress]]:
-    folder, told = tmp_path_factory.mktemp("induction"), list[Progress]()
-    return folder, InductionExperiment.quick().run(folder, told.append), told
+    folder, reports = tmp_path_factory.mktemp("induction"), list[Progress]()
+    return folder, InductionExperiment.quick().run(folder, reports.append), reports
 
 
 def test_two_layers_learn_to_induce_and_one_does_not(induced: Any) -> None:
@@ -69,7 +69,7 @@ def test_finished_depths_are_not_trained_again(
 ) -> None:
     tiny = InductionExperiment.quick(steps=4, record=2, vocabulary=8, context=16, d_model=8)
     trained: list[int] = []
-    fit = _induction.fit
+    fit = _experiment.fit
 
     def fit_once(shape: Any, *arguments: Any, **options: Any) -> Any:
         trained.append(shape.layers)
@@ -77,7 +77,7 @@ def test_finished_depths_are_not_trained_again(
             raise RuntimeError("broken off")
         return fit(shape, *arguments, **options)
 
-    monkeypatch.setattr(_induction, "fit", fit_once)
+    monkeypatch.setattr(_experiment, "fit", fit_once)
     with pytest.raises(RuntimeError, match="broken off"):
         tiny.run(tmp_path)
     dataset = tiny.run(tmp_path)

@@ -267,9 +267,9 @@ def test_a_missing_library_is_named_before_anything_is_trained(
 def test_fourier_power_is_a_share_of_each_frequency() -> None:
     source = ModularArithmetic(7, share=0.6)
     shape = DecoderShape(8, 3, layers=1, heads=1, d_model=4, d_mlp=4, outputs=7)
-    found = fit(shape, source, steps=2, record=2)
-    power = found.dataset["embedding_power"].isel(seed=0, step=-1).to_numpy()
-    embedding = found.weights["W_E"][0, :7].astype(np.float64)
+    training = fit(shape, source, steps=2, record=2)
+    power = training.dataset["embedding_power"].isel(seed=0, step=-1).to_numpy()
+    embedding = training.weights["W_E"][0, :7].astype(np.float64)
     turns = np.exp(-2j * np.pi * np.outer(np.arange(1, 4), np.arange(7)) / 7)
     expected = (np.abs(turns @ embedding) ** 2).sum(1)
     np.testing.assert_allclose(power, expected / expected.sum(), rtol=1e-4)

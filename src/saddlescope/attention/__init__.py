@@ -1,11 +1,7 @@
 """What is trained: attention, merged, separate and deep, and the networks it is equivalent to."""
 
 from saddlescope.arrays import Weights
-from saddlescope.attention.base import (
-    AbstractAttention,
-    AbstractLinearAttention,
-    Parametrisation,
-)
+from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Parametrisation
 from saddlescope.attention.deep import DeepAttention
 from saddlescope.attention.linear_network import ConvolutionalNetwork, TwoLayerNetwork
 from saddlescope.attention.linear_transformer import LinearTransformer

@@ -115,7 +115,11 @@ class DeepAttention(AbstractAttention):
     def predict(
         self, weights: Weights, prompts: Prompts, gain: Array = 1.0
     ) -> Float[Array, "P *labels"]:
-        value, key_query = weights["value"], self._key_query(weights)
+        value = weights["value"]
+        if self.rank is None:
+            key_query = weights["key_query"]
+        else:
+            key_query = weights["key"].swapaxes(-1, -2) @ weights["query"]
         labels = hidden_labels(prompts)[:, :, None]
         tokens = namespace(prompts.x).concatenate([prompts.x, labels], axis=2)
         for layer in range(self.layers - 1):
@@ -125,11 +129,6 @@ class DeepAttention(AbstractAttention):
         query = tokens[:, -1:]
         change = self._attend(value[-1][:, -1:], key_query[-1], tokens, query, prompts, gain)
         return tokens[:, -1, -1] + change[:, 0, 0]
-
-    def _key_query(self, weights: Weights) -> Float[Array, "L H T T"]:
-        if self.rank is None:
-            return weights["key_query"]
-        return weights["key"].swapaxes(-1, -2) @ weights["query"]
 
     def _attend(
         self,

@@ -86,12 +86,12 @@ class LinearTransformer(AbstractAttention):
         return True
 
     def _objective(self, task: AbstractData, gain: float) -> Objective:
-        found = task.vector_objective(gain)
+        objective = task.vector_objective(gain)
         if self.blocks == "full" and not task.is_given:
             raise InvalidInput(
                 "blocks", self.blocks, "has no exact loss: take reduced blocks, or fresh prompts"
             )
-        return found
+        return objective
 
     def predict(
         self, weights: Weights, prompts: Prompts, gain: Array = 1.0

@@ -176,13 +176,13 @@ class SeparateAttention(AbstractLinearAttention):
             )
         weights = {name: np.zeros(shape) for name, shape in self.shapes(len(effective_map)).items()}
         for head, start in enumerate(range(0, len(values), self.rank)):
-            carried = slice(start, start + self.rank)
-            count = len(values[carried])
-            value = np.cbrt(values[carried].sum())
-            lengths = np.sqrt(values[carried] / value)[:, None]
+            own = slice(start, start + self.rank)
+            count = len(values[own])
+            value = np.cbrt(values[own].sum())
+            lengths = np.sqrt(values[own] / value)[:, None]
             weights["v"][head] = value
-            weights["k"][head, :count] = lengths * keys[carried]
-            weights["q"][head, :count] = lengths * queries[carried]
+            weights["k"][head, :count] = lengths * keys[own]
+            weights["q"][head, :count] = lengths * queries[own]
         return weights
 
 
@@ -200,5 +200,5 @@ def merge_blocks(weights: Weights) -> Weights:
 def singular_parts(effective_map: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""$W = \sum_m s_m\, a_m b_m^\top$ without its vanishing terms: `a[m, D], s[m], b[m, D]`."""
     left, values, right = np.linalg.svd(effective_map)
-    kept = values > 1e-12 * max(values[0], np.finfo(float).tiny)
-    return left.T[kept], values[kept], right[kept]
+    present = values > 1e-12 * max(values[0], np.finfo(float).tiny)
+    return left.T[present], values[present], right[present]

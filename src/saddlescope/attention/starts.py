@@ -123,7 +123,8 @@ class FixedPointStart(AbstractStart):
         directions = eigenvectors(task, tuple(self.subset))
         moments = _moments(task, "subset", self.subset)
         drive, summary, query = (
-            _along(matrix, directions) for matrix in (moments.drive, moments.summary, moments.query)
+            np.einsum("md,de,me->m", directions, matrix, directions)
+            for matrix in (moments.drive, moments.summary, moments.query)
         )
         if (drive == 0).any():
             raise InvalidInput("subset", self.subset, "names an eigenvector that nothing drives")
@@ -150,8 +151,8 @@ class EigenvectorStart(AbstractStart):
     init_scale: float = 0.01
 
     def __post_init__(self) -> None:
-        place = whole_number("direction", self.direction, at_least=0)
-        object.__setattr__(self, "direction", place)
+        direction = whole_number("direction", self.direction, at_least=0)
+        object.__setattr__(self, "direction", direction)
         _check_scale(self)
 
     def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
@@ -187,8 +188,8 @@ class GivenStart(AbstractStart):
             return checked
         if seed not in labels:
             raise InvalidInput("seeds", seed, f"weights are given for seeds {list_seeds(labels)}")
-        place = labels.index(seed)
-        return {name: array[place] for name, array in checked.items()}
+        index = labels.index(seed)
+        return {name: array[index] for name, array in checked.items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
         return self._labels(model.check_weights(self.arrays, task.dimension), model, task)
@@ -223,8 +224,7 @@ def eigenvectors(task: AbstractData, subset: tuple[int, ...], field: str = "subs
     basis = law.common_basis
     if basis is None:
         raise InvalidInput(field, named, "needs covariances that commute")
-    rows: FloatArray = basis.T[list(subset)]
-    return rows
+    return basis.T[list(subset)]
 
 
 def _with_map(model: AbstractAttention, start: AbstractStart) -> AbstractLinearAttention:
@@ -245,7 +245,3 @@ def _moments(task: AbstractData, field: str, value: object) -> RegressionMoments
 
 def _check_scale(start: RandomStart | BalancedStart | EigenvectorStart) -> None:
     object.__setattr__(start, "init_scale", number("init_scale", start.init_scale, above=0.0))
-
-
-def _along(matrix: FloatArray, directions: FloatArray) -> FloatArray:
-    return np.einsum("md,de,me->m", directions, matrix, directions)

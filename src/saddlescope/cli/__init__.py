@@ -101,10 +101,10 @@ def _invoke(command: Any, arguments: list[str]) -> int:
 def _explain(wrong: Any, arguments: list[str]) -> str:
     """What is wrong with the command itself, with the value where an option's value is wrong."""
     for name in getattr(getattr(wrong, "param", None), "opts", ()):
-        for place, word in enumerate(arguments):
+        for index, word in enumerate(arguments):
             flag, _, value = word.partition("=")
             if flag == name:
-                given = value or "".join(arguments[place + 1 : place + 2])
+                given = value or "".join(arguments[index + 1 : index + 2])
                 return str(InvalidInput(name.removeprefix("--"), given, wrong.message))
     return str(wrong.format_message())
 

@@ -16,6 +16,7 @@ from saddlescope.cli.folder import make_folder
 from saddlescope.cli.progress import progress_bar
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.setting.nested import flat_fields, replace_texts
+from saddlescope.tables import counted
 
 if TYPE_CHECKING:
     from saddlescope.figures import AbstractFigure
@@ -52,15 +53,12 @@ def make_and_show(
         [*results, *reproduction.others(known, results, folder)],
         key=lambda result: order.index(result.figure.id),
     )
-    page = write_reproduction_page(shown, folder / "index.html", _command(), **heading)
+    command = shlex.join(["saddlescope", *sys.argv[1:]])
+    page = write_reproduction_page(shown, folder / "index.html", command, **heading)
     (folder / "reproduction.json").write_text(_results_json(shown) + "\n", encoding="utf-8")
     typer.echo(_results_json(results) if as_json else f"{_verdicts(results)}\n\nwrote {page}")
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)
-
-
-def _command() -> str:
-    return shlex.join(["saddlescope", *sys.argv[1:]])
 
 
 def with_fields(figures: Sequence[AbstractFigure], texts: dict[str, str]) -> list[AbstractFigure]:
@@ -100,22 +98,15 @@ def _verdicts(results: Sequence[Result]) -> str:
     count = sum(len(result.claims) for result in results)
     wrong = sum(len(result.claims.unexpected) for result in results)
     broken = sum(bool(result.problem) for result in results)
-    if any(_is_elsewhere(result) and not result.as_expected for result in results):
+    odd = [result.figure for result in results if not result.as_expected]
+    if any(figure not in figure.presets().values() for figure in odd):
         lines.append("in another setting: tolerances are those of the published one")
     lines.append(
-        f"{_count(count, 'claim')} about {_count(len(results), 'figure')}, "
+        f"{counted(count, 'claim')} about {counted(len(results), 'figure')}, "
         + (f"{count - wrong} as expected" + (f", {wrong} not" if wrong else ""))
-        + (f"; {_count(broken, 'figure')} could not be made" if broken else "")
+        + (f"; {counted(broken, 'figure')} could not be made" if broken else "")
     )
     return "\n".join(lines)
-
-
-def _is_elsewhere(result: Result) -> bool:
-    return result.figure not in result.figure.presets().values()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _results_json(results: Sequence[Result]) -> str:

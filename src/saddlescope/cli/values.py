@@ -58,8 +58,7 @@ def _read_array(field: Field, path: Path) -> AnyArray:
 def _read_numbers(field: Field, path: Path) -> AnyArray:
     try:
         if path.suffix == ".npy":
-            array: AnyArray = np.load(path, allow_pickle=False)
-            return array
+            return np.load(path, allow_pickle=False)
         with warnings.catch_warnings():
             # NumPy warns of an empty file, which is refused like any other without numbers.
             warnings.simplefilter("ignore")

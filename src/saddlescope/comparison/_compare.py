@@ -25,25 +25,25 @@ def compare(trajectory: Trajectory) -> Comparison:
     middles = np.empty(0) if levels is None else (levels[:-1] + levels[1:]) / 2
     crossings = _crossings(trajectory, middles)
     seeds = []
-    for place, seed in enumerate(trajectory.setting.seeds):
-        loss = trajectory.loss[place]
+    for index, seed in enumerate(trajectory.setting.seeds):
+        loss = trajectory.loss[index]
         finite = np.isfinite(loss)
         time, loss = trajectory.time[finite], loss[finite]
         drops = (
-            _measured_stages(trajectory, place)
+            _measured_stages(trajectory, index)
             if levels is None
             else _measured_drops(
-                time, loss, middles, [row[place] for row in crossings], predicted[place]
+                time, loss, middles, [row[index] for row in crossings], predicted[index]
             )
         )
-        outcome = trajectory.outcomes[place]
+        outcome = trajectory.outcomes[index]
         seeds.append(
             SeedComparison(
                 seed=seed,
                 result=outcome.result,
                 message=outcome.message,
                 final_loss=float(loss[-1]) if loss.size else None,
-                conserved_drift=_conserved_drift(trajectory, place),
+                conserved_drift=_conserved_drift(trajectory, index),
                 drops=drops,
             )
         )
@@ -95,37 +95,34 @@ def _measured_drops(
     """The crossings of the midway levels, and the flattest losses between them."""
     # A level that the run began below was crossed before it.
     passed = [] if loss.size == 0 else [bool(loss[0] <= level) for level in middles]
-    borders = [
-        -np.inf,
-        *(
-            -np.inf if before else np.inf if t is None else t
-            for before, t in zip(passed, crossings, strict=False)
-        ),
-        np.inf,
+    inner = [
+        -np.inf if before else np.inf if t is None else t
+        for before, t in zip(passed, crossings, strict=False)
     ]
+    borders = [-np.inf, *inner, np.inf]
     flattest = [
-        _flattest(time, loss, borders[place], borders[place + 1])
-        if borders[place] < np.inf
+        _flattest(time, loss, borders[index], borders[index + 1])
+        if borders[index] < np.inf
         else None
-        for place in range(len(crossings) + 1)
+        for index in range(len(crossings) + 1)
     ]
     return tuple(
         DropComparison(
-            number=place + 1,
-            time=crossings[place],
-            predicted_time=predicted[place],
-            loss_before=flattest[place],
-            loss_after=None if crossings[place] is None else flattest[place + 1],
+            number=index + 1,
+            time=crossings[index],
+            predicted_time=predicted[index],
+            loss_before=flattest[index],
+            loss_after=None if crossings[index] is None else flattest[index + 1],
         )
-        for place in range(len(crossings))
+        for index in range(len(crossings))
     )
 
 
-def _measured_stages(trajectory: Trajectory, place: int) -> tuple[DropComparison, ...]:
+def _measured_stages(trajectory: Trajectory, seed_index: int) -> tuple[DropComparison, ...]:
     """Where no levels are predicted: the drops that the curve itself shows."""
-    if np.isfinite(trajectory.loss[place]).sum() < _FEWEST_FOR_STAGES:
+    if np.isfinite(trajectory.loss[seed_index]).sum() < _FEWEST_FOR_STAGES:
         return ()
-    drops = trajectory.stages()[place].drops
+    drops = trajectory.stages()[seed_index].drops
     return tuple(
         DropComparison(number, drop.time, None, drop.before, drop.after)
         for number, drop in enumerate(drops, start=1)
@@ -143,14 +140,14 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
     # What a diverging seed falls through on its way means nothing.
     diverged = [outcome.result is Result.DIVERGED for outcome in trajectory.outcomes]
-    found = []
+    crossings = []
     for level in middles:
         after = np.where(diverged, -1, first_record(loss, level))
         times = np.where(diverged, np.nan, first_crossing(loss, level, time))
         if recorded and (after >= 0).any():
             times = _followed_again(trajectory, level, after, times)
-        found.append([None if np.isnan(one) else one for one in times.tolist()])
-    return found
+        crossings.append([None if np.isnan(one) else one for one in times.tolist()])
+    return crossings
 
 
 def _followed_again(
@@ -188,12 +185,12 @@ def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> f
     return float(loss[inside[np.argmin(slope[inside])]]) if inside.size else None
 
 
-def _conserved_drift(trajectory: Trajectory, place: int) -> float | None:
+def _conserved_drift(trajectory: Trajectory, seed_index: int) -> float | None:
     names = [name for name in trajectory.setting.model.conserved_axes if name in trajectory.dataset]
-    if not names or trajectory.outcomes[place].result is Result.DIVERGED:
+    if not names or trajectory.outcomes[seed_index].result is Result.DIVERGED:
         return None
     drifts = []
     for name in names:
-        values = trajectory.dataset[name].isel(seed=place)
+        values = trajectory.dataset[name].isel(seed=seed_index)
         drifts.append(float(abs(values - values.isel(time=0)).max(skipna=True)))
     return max(drifts)

@@ -62,8 +62,8 @@ def predict(
     try:
         levels = predicted_levels(model, task)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
-            found = theory.fixed_points(task, model=model)
-            points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in found)
+            fixed_points = theory.fixed_points(task, model=model)
+            points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in fixed_points)
         else:
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
     except TheoryDoesNotApply as reason:
@@ -97,12 +97,8 @@ def predicted_drop_times(
 ) -> tuple[float | None, ...]:
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
     levels = predicted_levels(model, task)
-    gain = model.gain(task.fixed_length)
-    loss = (
-        population_law(task)
-        .moments()
-        .loss(np.asarray(linear_model(model).effective_map(weights, gain)))
-    )
+    start = linear_model(model).effective_map(weights, model.gain(task.fixed_length))
+    loss = population_law(task).moments().loss(np.asarray(start))
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "

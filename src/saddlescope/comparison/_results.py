@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from saddlescope import tables
 from saddlescope.checks import FloatArray
-from saddlescope.tables import html_table, name_eigenvectors, or_dash, paragraphs, text_table
 from saddlescope.trajectory import Result
 
 # The table of fixed points is printed up to this many.
@@ -59,9 +59,9 @@ class Prediction:
         """One row a seed and drop, with the levels before and after it."""
         levels = self.plateau_losses or ()
         rows = [
-            (seed.seed, place + 1, time, *levels[place : place + 2])
+            (seed.seed, index + 1, time, *levels[index : index + 2])
             for seed in self.seeds
-            for place, time in enumerate(seed.drop_times)
+            for index, time in enumerate(seed.drop_times)
         ]
         columns = ["seed", "drop", "predicted_time", "level_before", "level_after"]
         return pd.DataFrame(rows, columns=columns)
@@ -92,10 +92,10 @@ class Prediction:
     def __repr__(self) -> str:
         levels = self.plateau_losses
         parts = [
-            "no plateaus" if levels is None else _count(len(levels), "plateau"),
+            tables.counted(len(levels or ()) or "no", "plateau"),
             f"least loss {self.least_loss:.5g}",
-            _count(len(self.fixed_points), "fixed point"),
-            f"drop times of {_count(len(self.seeds), 'seed')}",
+            tables.counted(len(self.fixed_points) or "no", "fixed point"),
+            f"drop times of {tables.counted(len(self.seeds) or 'no', 'seed')}",
         ]
         return f"Prediction({', '.join(parts)})"
 
@@ -108,16 +108,18 @@ class Prediction:
         for title, headings, rows in self._tables():
             parts.append(f"\n{title}")
             if rows:
-                parts.append(indent(text_table(headings, rows, left=1, rule=False), "  "))
+                parts.append(indent(tables.text_table(headings, rows, left=1, rule=False), "  "))
         return "\n".join([*parts, *(f"\n{note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses or ())
         lines = [f"plateaus: {levels}"] if levels else []
-        shown = paragraphs([*lines, f"least loss: {self.least_loss:.5f}"])
+        shown = tables.paragraphs([*lines, f"least loss: {self.least_loss:.5f}"])
         for title, headings, rows in self._tables():
-            shown += paragraphs([title]) + (html_table(headings, rows) if rows else "")
-        return shown + paragraphs(self.notes)
+            shown += tables.paragraphs([title]) + (
+                tables.html_table(headings, rows) if rows else ""
+            )
+        return shown + tables.paragraphs(self.notes)
 
     def _tables(self) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
         """Fixed points and drop times: a title, headings and rows each."""
@@ -127,7 +129,10 @@ class Prediction:
                 "fixed points (index: negative directions of the Hessian; those in order have none "
                 "and are left at third order)",
                 ("learned", "loss", "index"),
-                [(name_eigenvectors(p.subset), f"{p.loss:.5f}", str(p.index)) for p in points],
+                [
+                    (tables.name_eigenvectors(p.subset), f"{p.loss:.5f}", str(p.index))
+                    for p in points
+                ],
             )
         elif points:
             yield f"{len(points)} fixed points (--json lists them)", (), []
@@ -137,7 +142,7 @@ class Prediction:
                 f"drop times (—: not by {self.until:g})",
                 ("seed", *(f"drop {number}" for number in range(1, drops + 1))),
                 [
-                    (str(seed.seed), *(or_dash(time, ".1f") for time in seed.drop_times))
+                    (str(seed.seed), *(tables.or_dash(time, ".1f") for time in seed.drop_times))
                     for seed in self.seeds
                 ],
             )
@@ -216,16 +221,14 @@ class Comparison:
         )
         plateaus = np.concatenate([before[:, :1], after], axis=1)
         by_seed = ("seed", "drop")
+        drifts = np.array([s.conserved_drift for s in self.seeds], dtype=float)
         data: dict[str, Any] = {
             "plateau_loss": (("seed", "level"), plateaus),
             "drop_time": (by_seed, times),
             "predicted_drop_time": (by_seed, predicted),
             "error": (by_seed, errors),
             "final_loss": ("seed", np.array([s.final_loss for s in self.seeds], dtype=float)),
-            "conserved_drift": (
-                "seed",
-                np.array([s.conserved_drift for s in self.seeds], dtype=float),
-            ),
+            "conserved_drift": ("seed", drifts),
             "result": ("seed", [str(s.result) for s in self.seeds]),
         }
         if self.plateau_losses is not None:
@@ -252,10 +255,10 @@ class Comparison:
             yield (
                 str(seed.seed),
                 str(drop.number),
-                or_dash(drop.loss_before, ".5f"),
-                or_dash(drop.loss_after, ".5f"),
-                or_dash(drop.time, ".1f"),
-                or_dash(drop.predicted_time, ".1f"),
+                tables.or_dash(drop.loss_before, ".5f"),
+                tables.or_dash(drop.loss_after, ".5f"),
+                tables.or_dash(drop.time, ".1f"),
+                tables.or_dash(drop.predicted_time, ".1f"),
                 _percentage(drop.error, percent),
             )
 
@@ -282,13 +285,14 @@ class Comparison:
         errors = [abs(drop.error) for _, drop in rows if drop.error is not None]
         worst = f", times predicted within {100 * max(errors):.2g} %" if errors else ""
         seen = sum(drop.time is not None for _, drop in rows)
-        return f"Comparison({_count(len(self.seeds), 'seed')}, {_count(seen, 'drop')}{worst})"
+        seeds = tables.counted(len(self.seeds) or "no", "seed")
+        return f"Comparison({seeds}, {tables.counted(seen or 'no', 'drop')}{worst})"
 
     def __str__(self) -> str:
-        return "\n".join([text_table(self.headings, self.cells()), *self.summary])
+        return "\n".join([tables.text_table(self.headings, self.cells()), *self.summary])
 
     def _repr_html_(self) -> str:
-        return html_table(self.headings, self.cells()) + paragraphs(self.summary)
+        return tables.html_table(self.headings, self.cells()) + tables.paragraphs(self.summary)
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
         return ((seed, drop) for seed in self.seeds for drop in seed.drops)
@@ -297,8 +301,8 @@ class Comparison:
 def _padded(rows: Sequence[Sequence[float | None]], width: int) -> FloatArray:
     """Rows of one width, NaN where there is nothing."""
     table = np.full((len(rows), width), np.nan)
-    for place, row in enumerate(rows):
-        table[place, : len(row)] = np.array(row, dtype=float)
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = np.array(row, dtype=float)
     return table
 
 
@@ -315,7 +319,3 @@ def _percentage(value: float | None, unit: str) -> str:
         return "—"
     rounded = round(100 * value, 3)
     return (f"{rounded:+.3f}" if rounded else "0.000") + unit
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -42,10 +42,10 @@ def animate(
     """
     target = Path(path)
     writer = _writer(target, whole_number("frames_per_second", frames_per_second))
-    place = 0 if seed is None else trajectory.index_of(seed)
+    seed_index = 0 if seed is None else trajectory.index_of(seed)
     if "effective_map" not in trajectory.dataset:
         raise InvalidInput("record.weights", False, "a film needs recorded weights")
-    maps = effective_maps(trajectory, place)
+    maps = effective_maps(trajectory, seed_index)
     shown = _even_frames(maps, whole_number("frames", frames, at_least=2))
     target.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
@@ -53,7 +53,7 @@ def animate(
         loss_axes, map_axes, value_axes = figure.subplots(1, 3)
         figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.35)
         result = compare(trajectory)
-        draw_loss(loss_axes, trajectory, result, place, only=place)
+        draw_loss(loss_axes, trajectory, result, seed_index, only=seed_index)
         loss_axes.set_xlabel(r"flow time  $t/\tau$")
         if time_scale(result) == "log":
             loss_axes.set_xscale("log")
@@ -66,7 +66,7 @@ def animate(
         _count_from_one(map_axes.xaxis, maps.shape[2], name)
         _count_from_one(map_axes.yaxis, maps.shape[1], name)
         figure.colorbar(image, ax=map_axes, shrink=0.8)
-        values = head_values(trajectory, place)
+        values = head_values(trajectory, seed_index)
         bars = value_axes.bar(np.arange(values.shape[1]), values[0], color=COLOURS[0])
         span = float(np.nanmax(np.abs(values))) * 1.1
         value_axes.set(ylim=(-span, span), xlabel="head", title="value $v_i$")
@@ -74,11 +74,13 @@ def animate(
         value_axes.axhline(0, color="black", linewidth=0.6)
 
         def show(frame: int) -> None:
-            dot.set_data([trajectory.time[frame]], [trajectory.loss[place, frame]])
+            dot.set_data([trajectory.time[frame]], [trajectory.loss[seed_index, frame]])
             image.set_data(maps[frame])
             for bar, height in zip(bars, values[frame], strict=True):
                 bar.set_height(height)
-            moment = f"seed {trajectory.setting.seeds[place]}, t = {trajectory.time[frame]:.0f} τ"
+            moment = (
+                f"seed {trajectory.setting.seeds[seed_index]}, t = {trajectory.time[frame]:.0f} τ"
+            )
             figure.suptitle(moment, fontsize=10)
 
         film = FuncAnimation(figure, show, frames=shown, interval=1000 / frames_per_second)
@@ -89,7 +91,7 @@ def animate(
 def _count_from_one(axis: Axis, count: int, name: str) -> None:
     """Label the rows, columns or bars of a panel by their numbers, as far as there is room."""
     shown = range(0, count, -(-count // _MOST_TICKS))
-    axis.set_ticks(list(shown), [name.format(place + 1) for place in shown])
+    axis.set_ticks(list(shown), [name.format(index + 1) for index in shown])
 
 
 def _even_frames(maps: FloatArray, frames: int) -> list[int]:
@@ -98,7 +100,7 @@ def _even_frames(maps: FloatArray, frames: int) -> list[int]:
     pace = steps / max(steps.sum(), 1e-300) + 1 / max(len(steps), 1)
     along = np.concatenate([[0.0], np.cumsum(pace)])
     wanted = np.linspace(0, along[-1], frames)
-    return [int(place) for place in np.searchsorted(along, wanted).clip(0, len(maps) - 1)]
+    return [int(index) for index in np.searchsorted(along, wanted).clip(0, len(maps) - 1)]
 
 
 def _writer(path: Path, frames_per_second: int) -> AbstractMovieWriter:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,14 +27,15 @@ def plot(
     Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
     default where the drops lie decades apart). `seed` is the first by default.
     """
-    place = 0 if seed is None else trajectory.index_of(seed)
+    seed_index = 0 if seed is None else trajectory.index_of(seed)
     result = compare(trajectory) if comparison is None else comparison
     chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
-    panels = _panels(trajectory)
+    with_weights = "effective_map" in trajectory.dataset
+    panels = [draw_loss, _draw_learned, _draw_values] if with_weights else [draw_loss]
     with matplotlib.rc_context(STYLE):
         figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
         for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
-            draw(axes, trajectory, result, place)
+            draw(axes, trajectory, result, seed_index)
             axes.set_xlabel(r"flow time  $t/\tau$")
             if chosen == "log":
                 axes.set_xscale("log")
@@ -53,16 +52,8 @@ def notebook_display(trajectory: Trajectory) -> str:
     return f"<div><p>{trajectory!r}</p>{figure}{result._repr_html_()}</div>"
 
 
-def _panels(
-    trajectory: Trajectory,
-) -> list[Callable[[Axes, Trajectory, Comparison, int], None]]:
-    if "effective_map" not in trajectory.dataset:
-        return [draw_loss]
-    return [draw_loss, _draw_learned, _draw_values]
-
-
 def draw_loss(
-    axes: Axes, trajectory: Trajectory, result: Comparison, place: int, only: int | None = None
+    axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int, only: int | None = None
 ) -> None:
     for level in result.plateau_losses or ():
         axes.axhline(level, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
@@ -70,7 +61,7 @@ def draw_loss(
         if only is not None and row != only:
             continue
         colour = COLOURS[row % 6]
-        axes.plot(trajectory.time, loss, color=colour, alpha=1 if row == place else 0.55)
+        axes.plot(trajectory.time, loss, color=colour, alpha=1 if row == seed_index else 0.55)
         for drop in result.seeds[row].drops:
             if drop.predicted_time is not None and result.plateau_losses is not None:
                 middle = sum(result.plateau_losses[drop.number - 1 : drop.number + 1]) / 2
@@ -95,10 +86,10 @@ def draw_loss(
     legend(axes, 3)
 
 
-def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
+def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int) -> None:
     """The effective map along each eigenvector, as a share of its optimum where that is known."""
     basis = eigenbasis(trajectory)
-    learned = np.diagonal(effective_maps(trajectory, place), axis1=1, axis2=2)
+    learned = np.diagonal(effective_maps(trajectory, seed_index), axis1=1, axis2=2)
     goal = np.ones(learned.shape[1]) if basis is None else _optimum(trajectory, basis)
     count = min(learned.shape[1], 6)
     label = "W_{{{0}{0}}}" if basis is None else "e_{{{0}}}"
@@ -109,7 +100,7 @@ def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place:
             color=COLOURS[mode],
             label=f"${label.format(mode + 1)}$",
         )
-    name = f"seed {trajectory.setting.seeds[place]}"
+    name = f"seed {trajectory.setting.seeds[seed_index]}"
     if basis is None:
         axes.set_ylabel(f"effective map, its diagonal, {name}")
     else:
@@ -118,12 +109,12 @@ def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, place:
     legend(axes, 6)
 
 
-def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, place: int) -> None:
-    values = head_values(trajectory, place)
+def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int) -> None:
+    values = head_values(trajectory, seed_index)
     for head in range(values.shape[1]):
         label = f"$v_{{{head + 1}}}$" if head < 6 else None
         axes.plot(trajectory.time, values[:, head], color=COLOURS[head % 6], label=label)
-    axes.set_ylabel(f"values of the heads, seed {trajectory.setting.seeds[place]}")
+    axes.set_ylabel(f"values of the heads, seed {trajectory.setting.seeds[seed_index]}")
     legend(axes, 6)
 
 
@@ -136,20 +127,19 @@ def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
 
 def eigenbasis(trajectory: Trajectory) -> FloatArray | None:
     """The eigenvectors e_1 … e_D as columns; None where a task has none in common."""
-    basis: FloatArray | None = getattr(trajectory.setting.task, "common_basis", None)
-    return basis
+    return getattr(trajectory.setting.task, "common_basis", None)
 
 
-def effective_maps(trajectory: Trajectory, place: int) -> FloatArray:
+def effective_maps(trajectory: Trajectory, seed_index: int) -> FloatArray:
     """One seed's effective map at every time, [T, D, D]: between eigenvectors where there are."""
-    maps = trajectory.dataset["effective_map"].isel(seed=place).to_numpy()
+    maps = trajectory.dataset["effective_map"].isel(seed=seed_index).to_numpy()
     basis = eigenbasis(trajectory)
     return maps if basis is None else basis.T @ maps @ basis
 
 
-def head_values(trajectory: Trajectory, place: int) -> FloatArray:
+def head_values(trajectory: Trajectory, seed_index: int) -> FloatArray:
     name = "v" if "v" in trajectory.dataset else "output"
-    return trajectory.dataset[name].isel(seed=place).to_numpy()
+    return trajectory.dataset[name].isel(seed=seed_index).to_numpy()
 
 
 def _drop_times(result: Comparison) -> list[float]:

@@ -75,8 +75,8 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
     neither library decomposes matrices in it. `axes` is the smallest number of axes allowed.
     """
     tensor = next((value for value in given.values() if is_tensor(value)), None)
-    found = {name: _floating(name, value, tensor) for name, value in given.items()}
-    for name, array in found.items():
+    arrays = {name: _floating(name, value, tensor) for name, value in given.items()}
+    for name, array in arrays.items():
         shape = tuple(array.shape)
         if axes is not None and array.ndim < axes:
             raise InvalidInput(f"{name}.shape", shape, f"must have {axes} axes or more")
@@ -84,8 +84,8 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
             raise InvalidInput(f"{name}.shape", shape, "must not be empty")
         if not bool(namespace(array).isfinite(array).all()):
             raise InvalidInput(name, given[name], "must hold finite numbers only")
-    wide = any(array.dtype.itemsize == 8 for array in found.values())
-    return [_as_type(array, "float64" if wide else "float32") for array in found.values()]
+    wide = any(array.dtype.itemsize == 8 for array in arrays.values())
+    return [_as_type(array, "float64" if wide else "float32") for array in arrays.values()]
 
 
 def _as_type(array: Any, dtype: str) -> Array:

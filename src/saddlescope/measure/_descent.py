@@ -124,15 +124,15 @@ def slow_levels(descent: Descent, share: float) -> list[float]:
     elapsed = np.log(np.maximum(descent.when(low) - descent.when(high), tiny))
     slowness = elapsed - np.log(np.maximum(high - low, tiny))
 
-    found, extreme, lingering = [float(top)], 0, False
+    slow, extreme, lingering = [float(top)], 0, False
     for index, value in enumerate(slowness):
         if (value > slowness[extreme]) == lingering:
             extreme = index
         elif abs(value - slowness[extreme]) > np.log(2):
             if lingering:
-                found.append(float(levels[extreme]))
+                slow.append(float(levels[extreme]))
             extreme, lingering = index, not lingering
-    return [*found, float(bottom)]
+    return [*slow, float(bottom)]
 
 
 def _roughness(time: FloatArray, curve: FloatArray) -> FloatArray:

@@ -174,5 +174,5 @@ def checked_matrices(**given: Matrices) -> list[Array | FactoredMatrix]:
 
 def triangle(tall: Array) -> Array:
     """The triangular factor of a thin QR decomposition."""
-    found = namespace(tall).linalg.qr(tall, mode="r")
-    return found[1] if is_tensor(tall) else found
+    factors = namespace(tall).linalg.qr(tall, mode="r")
+    return factors[1] if is_tensor(tall) else factors

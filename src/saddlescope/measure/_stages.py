@@ -27,7 +27,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import Numbers
 from saddlescope.measure._curves import checked_curve
 from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
-from saddlescope.tables import html_table, paragraphs, text_table
+from saddlescope.tables import counted, html_table, paragraphs, text_table
 
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
@@ -95,15 +95,13 @@ class Stages:
 
     @property
     def _title(self) -> str:
-        count = len(self.drops)
-        drops = f"{count or 'no'} drop{'' if count == 1 else 's'}"
-        return f"Stages: {drops}, noise {self.noise:.2g}"
+        return f"Stages: {counted(len(self.drops) or 'no', 'drop')}, noise {self.noise:.2g}"
 
     def _cells(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
-        for place, plateau in enumerate(self.plateaus):
+        for index, plateau in enumerate(self.plateaus):
             rows.append(("plateau", *_brief(*vars(plateau).values()), ""))
-            for drop in self.drops[place : place + 1]:
+            for drop in self.drops[index : index + 1]:
                 fall = _brief(drop.start, drop.end, -drop.height, drop.uncertainty, drop.time)
                 rows.append(("drop", *fall))
         return rows
@@ -155,8 +153,8 @@ def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = N
     _established(descent, candidates, finest * fall, CONTRAST)
     # Only then, and with no second look at the pauses: two plateaus that a small drop parts would
     # make one slow drop of whatever is beside them.
-    found = _established(descent, candidates, share * fall, 0.0)
-    return _described(descent, found, share)
+    levels = _established(descent, candidates, share * fall, 0.0)
+    return _described(descent, levels, share)
 
 
 def _established(
@@ -165,43 +163,43 @@ def _established(
     """The candidates that are plateaus: the least convincing goes until all convince."""
     while True:
         spans = descent.spans(np.array(candidates), QUARTER)
-        found = descent.measured(*spans)
+        levels = descent.measured(*spans)
         if len(candidates) == 1:
-            return found
-        drops = found.heights / np.maximum(resolution, SIGNIFICANCE * found.height_uncertainty)
+            return levels
+        drops = levels.heights / np.maximum(resolution, SIGNIFICANCE * levels.height_uncertainty)
         if drops.min() < 1:
             weakest, lasted = int(np.argmin(drops)), spans[1] - spans[0]
             del candidates[weakest + int(lasted[weakest] >= lasted[weakest + 1])]
             continue
-        pauses = _pauses(descent, found)
+        pauses = _pauses(descent, levels)
         if pauses.min(initial=np.inf) >= contrast:
-            return found
+            return levels
         del candidates[int(np.argmin(pauses)) + 1]
 
 
-def _pauses(descent: Descent, found: Levels) -> FloatArray:
+def _pauses(descent: Descent, levels: Levels) -> FloatArray:
     """How many times as far each inner plateau would have fallen, as fast as its slower drop."""
-    starts, ends = descent.spans(found.level, QUARTER)
-    slowness = (starts[1:] - ends[:-1]) / (found.heights * (1 - 2 * QUARTER))
-    starts, ends = descent.spans(found.level, found.edges)
-    fallen = found.edges * found.heights
+    starts, ends = descent.spans(levels.level, QUARTER)
+    slowness = (starts[1:] - ends[:-1]) / (levels.heights * (1 - 2 * QUARTER))
+    starts, ends = descent.spans(levels.level, levels.edges)
+    fallen = levels.edges * levels.heights
     as_a_drop = (fallen[1:] + fallen[:-1]) * np.maximum(slowness[1:], slowness[:-1])
     pauses = np.full(as_a_drop.shape, np.inf)
     np.divide((ends - starts)[1:-1], as_a_drop, out=pauses, where=as_a_drop > 0)
     return pauses
 
 
-def _described(descent: Descent, found: Levels, smoothing: float) -> Stages:
+def _described(descent: Descent, levels: Levels, smoothing: float) -> Stages:
     # A fall that never rests has no level at its ends; each round comes nearer to the end itself.
     for _ in range(4):
-        finer = descent.measured(*descent.spans(found.level, found.edges))
-        found = finer if (finer.heights > 0).all() else found
-    starts, ends = descent.spans(found.level, found.edges)
-    before, after = found.level[:-1], found.level[1:]
+        finer = descent.measured(*descent.spans(levels.level, levels.edges))
+        levels = finer if (finer.heights > 0).all() else levels
+    starts, ends = descent.spans(levels.level, levels.edges)
+    before, after = levels.level[:-1], levels.level[1:]
     middles = descent.when((before + after) / 2)
-    plateaus = np.stack([starts, ends, found.level, found.uncertainty], axis=1)
+    plateaus = np.stack([starts, ends, levels.level, levels.uncertainty], axis=1)
     drops = np.stack(
-        [ends[:-1], starts[1:], middles, before, after, found.height_uncertainty], axis=1
+        [ends[:-1], starts[1:], middles, before, after, levels.height_uncertainty], axis=1
     )
     return Stages(
         plateaus=tuple(Plateau(*plateau) for plateau in plateaus.tolist()),

@@ -38,10 +38,10 @@ def first_crossing(
     curves, times = checked_curves("curve", curve, time)
     rows, levels = _facing_down(curves, level, rising)
     records = _first_at_or_below(rows, levels)
-    found = np.full(records.shape, np.nan)
-    for place in map(tuple, np.argwhere(records >= 0)):
-        found[place] = _passed(times, rows[place], int(records[place]), float(levels[place]))
-    return found
+    crossings = np.full(records.shape, np.nan)
+    for index in map(tuple, np.argwhere(records >= 0)):
+        crossings[index] = _passed(times, rows[index], int(records[index]), float(levels[index]))
+    return crossings
 
 
 def first_record(curve: Numbers, level: Numbers, *, rising: bool = False) -> Int[np.ndarray, "..."]:
@@ -94,8 +94,8 @@ def _first_at_or_below(rows: FloatArray, levels: FloatArray) -> Int[np.ndarray, 
 def _passed(time: FloatArray, row: FloatArray, after: int, level: float) -> float:
     """When a falling row comes down to a level, in the interval that ends with a record."""
     known = np.flatnonzero(np.isfinite(row))
-    place = int(np.searchsorted(known, after))
-    near = known[max(0, place - _NEAR) : place + _NEAR]
+    index = int(np.searchsorted(known, after))
+    near = known[max(0, index - _NEAR) : index + _NEAR]
     roots = PchipInterpolator(time[near], row[near]).solve(level, extrapolate=False)
-    inside = roots[(roots >= time[known[place - 1]]) & (roots <= time[after])]
+    inside = roots[(roots >= time[known[index - 1]]) & (roots <= time[after])]
     return float(inside[0]) if inside.size else float(time[after])

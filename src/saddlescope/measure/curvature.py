@@ -87,8 +87,8 @@ def autocorrelation_curvature(
 
     >>> time = np.geomspace(1, 1e4, 400)
     >>> loss = 1 - 0.6 / (1 + (100 / time) ** 8) - 0.3 / (1 + (2000 / time) ** 8)
-    >>> found = autocorrelation_curvature(loss, time)
-    >>> found.marks.round(-2).tolist(), found.axis.value
+    >>> curvature = autocorrelation_curvature(loss, time)
+    >>> curvature.marks.round(-2).tolist(), curvature.axis.value
     ([100.0, 2000.0], 'log time')
     """
 
@@ -131,9 +131,11 @@ def _measured(
     rises: bool,
 ) -> Curvature:
     values, times = checked_curve(name, curve, time)
-    places, axis = _axis(times)
-    grid = np.linspace(places[0], places[-1], places.size)
-    even = median_filter(np.interp(grid, places, values[-places.size :]), 5, mode="nearest")
+    axis_values, axis = _axis(times)
+    grid = np.linspace(axis_values[0], axis_values[-1], axis_values.size)
+    even = median_filter(
+        np.interp(grid, axis_values, values[-axis_values.size :]), 5, mode="nearest"
+    )
     points = grid.size - 1
     if smoothing is None:
         width, smooth, marked = _narrowest(even, rises)
@@ -194,7 +196,7 @@ def _stages_at(even: FloatArray, width: float, rises: bool) -> tuple[FloatArray,
 
 def _stretches(speed: FloatArray) -> list[tuple[int, int, int]]:
     """Slowest, fastest and slowest moment of each stretch between two moments of rest."""
-    found: list[tuple[int, int, int]] = []
+    stretches: list[tuple[int, int, int]] = []
     start, fastest, slowest = 0, 0, 0
     for index, value in enumerate(speed.tolist()):
         if slowest <= fastest:  # moving: wait for a rest
@@ -205,8 +207,8 @@ def _stretches(speed: FloatArray) -> list[tuple[int, int, int]]:
         elif value <= speed[slowest]:
             slowest = index
         elif value > CONTRAST * speed[slowest]:
-            found.append((start, fastest, slowest))
+            stretches.append((start, fastest, slowest))
             start, fastest = slowest, index
             slowest = fastest
     end = slowest if slowest > fastest else speed.size - 1
-    return [*found, (start, fastest, end)]
+    return [*stretches, (start, fastest, end)]

@@ -100,17 +100,17 @@ def prefix_matching(patterns: Numbers, tokens: Numbers) -> Array:
 
 def _tokens(tokens: Any, like: Array) -> Any:
     if is_tensor(tokens):
-        found = tokens.to(like.device) if is_tensor(like) else tokens.detach().cpu().numpy()
+        sequences = tokens.to(like.device) if is_tensor(like) else tokens.detach().cpu().numpy()
     else:
-        found = np.asarray(tokens)
-        if found.dtype.kind in "iu" and is_tensor(like):
-            found = on_device_of(like, found.astype(np.int64))
-    whole = "int" in str(found.dtype)
-    if not whole or found.ndim < 1:
+        sequences = np.asarray(tokens)
+        if sequences.dtype.kind in "iu" and is_tensor(like):
+            sequences = on_device_of(like, sequences.astype(np.int64))
+    whole = "int" in str(sequences.dtype)
+    if not whole or sequences.ndim < 1:
         raise InvalidInput("tokens", tokens, "must be whole numbers [..., position]")
-    if found.shape[-1] < 2 or 0 in found.shape:
-        raise InvalidInput("tokens.shape", tuple(found.shape), "must have 2 positions or more")
-    return found
+    if sequences.shape[-1] < 2 or 0 in sequences.shape:
+        raise InvalidInput("tokens.shape", tuple(sequences.shape), "must have 2 positions or more")
+    return sequences
 
 
 def copying_scores(circuits: object, W_E: Numbers, W_U: Numbers) -> Array:

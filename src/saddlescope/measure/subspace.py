@@ -150,11 +150,11 @@ def _row_space(matrices: Array | FactoredMatrix, k: object) -> SingularVectors:
         u, s, vh = matrices.svd()
     else:
         u, s, vh = namespace(matrices).linalg.svd(matrices, full_matrices=False)
-    kept = s.shape[-1] if k is None else whole_number("k", k)
-    if kept > s.shape[-1]:
+    count = s.shape[-1] if k is None else whole_number("k", k)
+    if count > s.shape[-1]:
         allowed = f"must be at most {s.shape[-1]}, the number of singular values"
         raise InvalidInput("k", k, allowed)
     xp = namespace(s)
     real = above_rounding(s, tuple(matrices.shape))
     s, vh = xp.where(real, s, 0.0), xp.where(real[..., None], vh, 0.0)
-    return SingularVectors(u[..., :kept], s[..., :kept], vh[..., :kept, :])
+    return SingularVectors(u[..., :count], s[..., :count], vh[..., :count, :])

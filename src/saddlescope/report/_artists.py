@@ -11,12 +11,7 @@ from jaxtyping import Bool
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cbook import STEP_LOOKUP_MAP
-from matplotlib.collections import (
-    LineCollection,
-    PathCollection,
-    PolyCollection,
-    QuadMesh,
-)
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.container import BarContainer
 from matplotlib.contour import ContourSet
@@ -49,11 +44,7 @@ POINTS_OF_A_CURVE = 400
 POINTS_OF_A_CLOUD = 1000
 _STOPS = 33
 _PIXELS_A_POINT = 4 / 3
-_DASHES: dict[str, tuple[float, ...]] = {
-    "--": (5, 4),
-    "-.": (6, 3, 1.5, 3),
-    ":": (1.5, 3),
-}
+_DASHES: dict[str, tuple[float, ...]] = {"--": (5, 4), "-.": (6, 3, 1.5, 3), ":": (1.5, 3)}
 _MARKERS = {
     "o": "circle", ".": "circle", ",": "circle", "s": "square", "D": "diamond", "d": "diamond",
     "^": "triangle", "v": "wedge", "x": "cross", "X": "cross", "+": "plus", "P": "plus",
@@ -89,17 +80,17 @@ class About(NamedTuple):
 def read_layers(axes: Axes) -> list[AbstractLayer]:
     """Everything that is drawn in data of the axes, the lowest first."""
     window = Window(axes)
-    found: list[AbstractLayer] = []
+    layers: list[AbstractLayer] = []
     bars = {
         id(bar) for group in axes.containers if isinstance(group, BarContainer) for bar in group
     }
     for group in axes.containers:
         if isinstance(group, BarContainer):
-            found += _bars(group)
+            layers += _bars(group)
     for artist in axes.get_children():
         if artist.get_visible() and id(artist) not in bars and artist is not axes.patch:
-            found += _layers_of(artist, axes, window)
-    return sorted(found, key=lambda layer: layer.order)
+            layers += _layers_of(artist, axes, window)
+    return sorted(layers, key=lambda layer: layer.order)
 
 
 def look_of(artist: Artist) -> Look | None:
@@ -208,7 +199,7 @@ def _areas(areas: PolyCollection, axes: Axes, window: Window, about: About) -> I
     if areas.get_transform().contains_branch(axes.transData):
         for path in areas.get_paths():
             corners = np.asarray(path.vertices, dtype=float)
-            x, y = _kept(corners[:, 0], corners[:, 1], window, None)
+            x, y = _thinned(corners[:, 0], corners[:, 1], window, None)
             yield Area(*about, x=x, y=y)
 
 
@@ -217,12 +208,12 @@ def _curve(x: FloatArray, y: FloatArray, window: Window, about: About) -> Iterat
         # A key to the legend, without points.
         yield Curve(*about)
         return
-    kept = _kept(x, y, window, about.look)
-    if kept[0]:
-        yield Curve(*about, x=kept[0], y=kept[1], points=len(x))
+    across, up = _thinned(x, y, window, about.look)
+    if across:
+        yield Curve(*about, x=across, y=up, points=len(x))
 
 
-def _kept(
+def _thinned(
     x: FloatArray, y: FloatArray, window: Window, look: Look | None
 ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
     """The points of a curve that are worth keeping, rounded; of an area where there is no look."""
@@ -252,12 +243,12 @@ def _within(across: FloatArray, joined: bool) -> Bool[np.ndarray, " point"]:
 
 
 def _cloud(artist: PathCollection, window: Window, about: About) -> Iterator[Curve]:
-    places: FloatArray = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
-    x, y = places[:, 0], places[:, 1]
+    points: FloatArray = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
+    x, y = points[:, 0], points[:, 1]
     across, up = window.shares(x, "x"), window.shares(y, "y")
     chosen = thin_points(across, up, POINTS_OF_A_CLOUD)
     faces = np.asarray(artist.get_facecolor() if about.look.filled else artist.get_edgecolor())
-    own = tuple(_pair(faces[place]) for place in chosen) if len(faces) == len(x) > 1 else ()
+    own = tuple(_pair(faces[index]) for index in chosen) if len(faces) == len(x) > 1 else ()
     yield Curve(*about, x=_rounded(x[chosen]), y=_rounded(y[chosen]), colours=own, points=len(x))
 
 
@@ -265,8 +256,8 @@ def _joined(artist: LineCollection | ContourSet) -> tuple[FloatArray, FloatArray
     """The paths of a collection as one curve with gaps."""
     pieces = [piece for path in artist.get_paths() for piece in path.to_polygons(closed_only=False)]
     gap = np.full((1, 2), np.nan)
-    places = np.concatenate([part for piece in pieces for part in (piece, gap)] or [gap])
-    return places[:, 0], places[:, 1]
+    points = np.concatenate([part for piece in pieces for part in (piece, gap)] or [gap])
+    return points[:, 0], points[:, 1]
 
 
 def _bars(group: BarContainer) -> Iterator[Boxes]:

@@ -65,11 +65,11 @@ def lighten_on_dark(svg: str) -> str:
     return _STYLE.sub(_two_schemes, svg)
 
 
-def _two_schemes(found: re.Match[str]) -> str:
-    style = found[1]
+def _two_schemes(match: re.Match[str]) -> str:
+    style = match[1]
     stroke = _STROKE.search(style)
     if stroke is None or on_dark(stroke[1]) == stroke[1].lower():
-        return found[0]
+        return match[0]
     # The bare colour stands first, for browsers that do not know light-dark().
     both = f"light-dark({stroke[1]}, {on_dark(stroke[1])})"
     added = [f"{name}: {both}" for name in ("fill", "stroke") if f"{name}: {stroke[1]}" in style]

@@ -48,10 +48,6 @@ class Axis:
     threshold: float = 1.0
     """Below this, in size, an `asinh` scale is linear."""
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {name: plain(value) for name, value in vars(self).items()}
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -59,10 +55,6 @@ class Entry:
 
     label: str
     look: Look
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {"label": self.label, "look": plain(self.look)}
 
 
 @dataclass(frozen=True)
@@ -82,15 +74,7 @@ class Panel:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        return {
-            "title": self.title,
-            "x": self.x.to_dict(),
-            "y": self.y.to_dict(),
-            "layers": [layer.to_dict() for layer in self.layers],
-            "entries": [entry.to_dict() for entry in self.entries],
-            "share": self.share,
-            "ratio": self.ratio,
-        }
+        return {name: plain(value) for name, value in vars(self).items()}
 
 
 def panels(figure: Figure) -> list[Panel]:
@@ -106,8 +90,7 @@ def panels(figure: Figure) -> list[Panel]:
     # Layout, and limits that depend on it, are settled when a figure is drawn.
     figure.draw_without_rendering()
     shown = sorted((axes for axes in figure.axes if _is_shown(axes)), key=_place)
-    found = (_panel(axes) for axes in shown)
-    return [panel for panel in found if panel is not None]
+    return [panel for axes in shown if (panel := _panel(axes)) is not None]
 
 
 def _is_shown(axes: Axes) -> bool:
@@ -133,8 +116,8 @@ def _panel(axes: Axes) -> Panel | None:
     if not axes.axison and not any(isinstance(layer, HeatMap) for layer in drawn):
         return None
     used = sorted({layer.entry for layer in drawn if layer.entry is not None})
-    places = {old: new for new, old in enumerate(used)}
-    drawn = tuple(replace(layer, entry=places.get(layer.entry)) for layer in drawn)  # type: ignore[arg-type]
+    numbers = {old: new for new, old in enumerate(used)}
+    drawn = tuple(replace(layer, entry=numbers.get(layer.entry)) for layer in drawn)  # type: ignore[arg-type]
     figure, box = axes.figure, axes.get_position()
     width, height = figure.get_size_inches()  # type: ignore[union-attr]
     return Panel(
@@ -151,7 +134,7 @@ def _panel(axes: Axes) -> Panel | None:
 def _title(axes: Axes) -> str:
     """Its title, or that of its column in a sheet, whose charts may stand elsewhere on a page."""
     for one in (axes, *_column(axes)):
-        texts = [one.get_title(place) for place in ("right", "left", "center")]
+        texts = [one.get_title(side) for side in ("right", "left", "center")]
         if any(texts):
             return "  ".join(plain_text(text) for text in texts if text)
     return ""
@@ -177,10 +160,10 @@ def _axis(axes: Axes, name: str) -> Axis:
     names: tuple[str, ...] = ()
     bare = isinstance(locator, NullLocator)
     if isinstance(locator, (FixedLocator, StrCategoryLocator)):
-        places = np.asarray(locator(), dtype=float)
-        ticks = tuple(number(place) for place in places)
-        names = tuple(plain_text(text) for text in axis.get_major_formatter().format_ticks(places))
-        bare = len(places) == 0
+        values = np.asarray(locator(), dtype=float)
+        ticks = tuple(number(value) for value in values)
+        names = tuple(plain_text(text) for text in axis.get_major_formatter().format_ticks(values))
+        bare = len(values) == 0
     if not any(names):
         ticks, names = (), ()
     return Axis(
@@ -208,19 +191,19 @@ def _axis_label(axes: Axes, name: str) -> str:
 
 def _entries(axes: Axes, layers: list[AbstractLayer]) -> list[Entry]:
     """The legend: what is labelled, and what legends show besides."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for layer in layers:
-        if layer.label and layer.label not in found:
-            found[layer.label] = Entry(layer.label, layer.look)
+        if layer.label and layer.label not in entries:
+            entries[layer.label] = Entry(layer.label, layer.look)
     legends = [axes.get_legend(), *axes.figure.legends]
     for legend in legends:
         if isinstance(legend, Legend):
             for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
                 label = plain_text(text.get_text())
                 look = None if handle is None else look_of(handle)
-                if label and look is not None and label not in found:
-                    found[label] = Entry(label, look)
-    return list(found.values())
+                if label and look is not None and label not in entries:
+                    entries[label] = Entry(label, look)
+    return list(entries.values())
 
 
 def _entry_of(layer: AbstractLayer, entries: list[Entry]) -> int | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, is_dataclass
 from typing import ClassVar, SupportsFloat
 
 Colours = tuple[str, str]
+
+# What the page has no use for.
+_UNSEEN = ("order", "label")
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,8 @@ class AbstractLayer:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        found: dict[str, object] = {"kind": self.kind}
-        for one in fields(self):
-            if one.name not in ("order", "label"):
-                found[one.name] = plain(getattr(self, one.name))
-        return found
+        own = {name: plain(value) for name, value in vars(self).items()}
+        return {"kind": self.kind} | {name: own[name] for name in own if name not in _UNSEEN}
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,10 @@ class Note(AbstractLayer):
 
 def plain(value: object) -> object:
     """As JSON has it."""
-    if isinstance(value, Look):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, AbstractLayer):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {name: plain(part) for name, part in vars(value).items()}
     return [plain(part) for part in value] if isinstance(value, tuple) else value
 
 

@@ -58,14 +58,14 @@ def plain_text(text: str) -> str:
     if len(parts) % 2 == 0:
         # A dollar without its fellow: matplotlib writes it as it is.
         return " ".join(text.split())
-    shown = "".join(_mathematics(part) if place % 2 else part for place, part in enumerate(parts))
+    shown = "".join(_mathematics(part) if index % 2 else part for index, part in enumerate(parts))
     return " ".join(unicodedata.normalize("NFC", shown.replace(r"\$", "$")).split())
 
 
 def _mathematics(source: str) -> str:
     tokens = [
-        found if found.startswith("\\") else found.strip() or " "
-        for found in _TOKEN.findall(source)
+        token if token.startswith("\\") else token.strip() or " "
+        for token in _TOKEN.findall(source)
     ]
     return _sequence(tokens[::-1])
 

@@ -19,7 +19,7 @@ from saddlescope.report._colours import lighten_on_dark
 from saddlescope.report._interactive import Panel, panels
 from saddlescope.report._page import Section, table, write_page
 from saddlescope.setting.nested import flat_plain
-from saddlescope.tables import Cell, paragraphs
+from saddlescope.tables import Cell, counted, paragraphs
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (
@@ -38,6 +38,8 @@ _DOWNLOADS = {"pdf": "PDF", "svg": "SVG", "png": "PNG", "data": "data (NetCDF)",
 _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "layers.js", "reading.js", "panels.js")
 # A line may not break within a number such as 1e-12.
 _SMALL = re.compile(r"\S+e-\S+")
+# What stands between backticks is code.
+_CODE = re.compile(r"`([^`]+)`")
 _FILMS = {".gif", ".mp4", ".webm"}
 
 
@@ -72,13 +74,13 @@ def _summary(results: Sequence[Result]) -> str:
     known = sum(claim.as_expected and claim.expected is not Verdict.HOLDS for claim in claims)
     lost = sum(bool(result.problem) for result in results)
     parts = [
-        f"{_count(len(claims), 'claim')} about {_count(len(results) - lost, 'figure')} judged",
+        f"{counted(len(claims), 'claim')} about {counted(len(results) - lost, 'figure')} judged",
         f'<span class="good">{good} as expected</span>'
         + (f" ({known} of them known to fail)" if known else ""),
         f'<span class="{"bad" if good < len(claims) else "good"}">{len(claims) - good} not</span>',
     ]
     if lost:
-        parts.append(f'<span class="bad">{_count(lost, "figure")} could not be made</span>')
+        parts.append(f'<span class="bad">{counted(lost, "figure")} could not be made</span>')
     quick = f'<p class="faint">{_QUICK}</p>' if any(result.quick for result in results) else ""
     return f'<p class="summary" id="summary">{"; ".join(parts)}.</p>{quick}'
 
@@ -159,7 +161,8 @@ def _body(result: Result) -> str:
     if figure not in figure.presets().values():
         kind = " · in another setting: tolerances and text are those of the published one"
     source = f'<p class="source">{escape(figure.source)}{kind}</p>'
-    text = f'<div class="text">{_with_code(paragraphs(figure.text.splitlines()))}</div>'
+    text = _CODE.sub(r"<code>\1</code>", paragraphs(figure.text.splitlines()))
+    text = f'<div class="text">{text}</div>'
     if result.problem:
         return (
             f'{source}<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
@@ -169,11 +172,6 @@ def _body(result: Result) -> str:
         f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
         f"<h3>Claims</h3>{_claims(result.claims)}{_setting(flat_plain(figure))}{_making(result)}"
     )
-
-
-def _with_code(text: str) -> str:
-    """What stands between backticks, as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
 def _picture(result: Result) -> str:
@@ -215,11 +213,11 @@ def _panels(result: Result) -> list[Panel]:
 
 
 def _interactive(result: Result) -> str:
-    found = _panels(result)
-    if not found:
+    drawn = _panels(result)
+    if not drawn:
         return ""
     name = escape(result.figure.id)
-    plain = [panel.to_dict() for panel in found]
+    plain = [panel.to_dict() for panel in drawn]
     values = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Nothing in a script may look like the end of it.
     safe = values.replace("<", "\\u003c")
@@ -293,10 +291,6 @@ def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @cache

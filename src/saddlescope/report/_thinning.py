@@ -25,16 +25,16 @@ def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " 
     finite = np.isfinite(x) & np.isfinite(y)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], finite, [False]]).astype(int)))
     first, last = edges[::2], edges[1::2] - 1
-    kept = set(first.tolist()) | set(last.tolist()) | set((last[:-1] + 1).tolist())
+    chosen = set(first.tolist()) | set(last.tolist()) | set((last[:-1] + 1).tolist())
     spans: list[tuple[float, int, int, int]] = []
     for begin, end in zip(first.tolist(), last.tolist(), strict=True):
         _push(spans, x, y, begin, end)
-    while spans and len(kept) < at_most:
+    while spans and len(chosen) < at_most:
         _, begin, middle, end = heapq.heappop(spans)
-        kept.add(middle)
+        chosen.add(middle)
         _push(spans, x, y, begin, middle)
         _push(spans, x, y, middle, end)
-    return np.array(sorted(kept), dtype=int)
+    return np.array(sorted(chosen), dtype=int)
 
 
 def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " kept"]:

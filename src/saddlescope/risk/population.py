@@ -54,8 +54,7 @@ class DenseRisk(AbstractMapRisk):
         if capacity < len(self.drive):
             return None
         summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
-        best: FloatArray = summary @ np.asarray(self.drive) @ query
-        return best
+        return summary @ np.asarray(self.drive) @ query
 
 
 def population_objective(

@@ -183,8 +183,7 @@ def _tt(law: ContextLaw) -> FloatArray:
     context = np.einsum("abde,cf->abcdef", pair, query)
     context += law.inverse_length * np.einsum("ab,decf->abcdef", covariance, four)
     context += law.inverse_length * np.einsum("abcf,de->abcdef", four, covariance)
-    total: FloatArray = context + law.inverse_square * gaussian_sixth(query)
-    return total
+    return context + law.inverse_square * gaussian_sixth(query)
 
 
 def _statistics(

@@ -109,9 +109,14 @@ class AbstractTask(AbstractData):
 
         if blocks == "full":
             return self.block_statistics().linear_objective(blocks, gain)
-        found = self.moments()
+        moments = self.moments()
         return population_objective(
-            gain, found.label_power, found.drive, found.summary, found.query, self.common_basis
+            gain,
+            moments.label_power,
+            moments.drive,
+            moments.summary,
+            moments.query,
+            self.common_basis,
         )
 
     def sample(self, prompts: int, seed: int = 0) -> Prompts:

@@ -11,11 +11,7 @@ import numpy as np
 from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
-from saddlescope.task._block_moments import (
-    TaskMoments,
-    block_statistics,
-    random_label_statistics,
-)
+from saddlescope.task._block_moments import TaskMoments, block_statistics, random_label_statistics
 from saddlescope.task.base import AbstractTask
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments

@@ -208,11 +208,7 @@ class InContextRegression(AbstractTask):
 def _gaussian(
     generator: np.random.Generator, shape: tuple[int, ...], covariance: Spectrum
 ) -> FloatArray:
-    scaled = generator.standard_normal((*shape, covariance.dimension)) * np.sqrt(
-        covariance.eigenvalues
-    )
-    return scaled @ covariance.basis.T if not _is_identity(covariance.basis) else scaled
-
-
-def _is_identity(basis: FloatArray) -> bool:
-    return bool(np.array_equal(basis, np.eye(len(basis))))
+    drawn = generator.standard_normal((*shape, covariance.dimension))
+    drawn = drawn * np.sqrt(covariance.eigenvalues)
+    is_identity = np.array_equal(covariance.basis, np.eye(covariance.dimension))
+    return drawn if is_identity else drawn @ covariance.basis.T

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.checks import FloatArray, number
+from saddlescope.checks import number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, InContextRegression, Prompts
 from saddlescope.theory.in_context import (
@@ -107,9 +107,8 @@ def _root(law: InContextRegression) -> Float[np.ndarray, "D m"]:
     if law.task_covariance is None:
         return np.eye(law.dimension)
     values, basis = law.task_covariance.eigenvalues, law.task_covariance.basis
-    kept = values > 1e-14 * values[0]
-    root: FloatArray = basis[:, kept] * np.sqrt(values[kept])
-    return root
+    taken = values > 1e-14 * values[0]
+    return basis[:, taken] * np.sqrt(values[taken])
 
 
 def _gaussian_law(task: object) -> InContextRegression:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.checks import FloatArray, whole_number
+from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Prompts, Spectrum
 from saddlescope.theory.landscape._fixed_points import minimum
@@ -24,8 +24,7 @@ class InContextPredictor:
     def __call__(self, prompts: Prompts) -> Float[np.ndarray, " P"]:
         """The prediction for each prompt's query."""
         check_prompts(prompts, len(self.effective_map))
-        predictions: FloatArray = ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
-        return predictions
+        return ((prompts.summary @ self.effective_map) * prompts.query).sum(1)
 
 
 def in_context_predictor(
@@ -45,17 +44,17 @@ def in_context_predictor(
     """
     if learned is None:
         return InContextPredictor(minimum(task).effective_map)
-    found = modes(task)
+    task_modes = modes(task)
     if isinstance(learned, Iterable):
-        members = list(found.subset(learned))
+        members = list(task_modes.subset(learned))
     else:
         count = whole_number("learned", learned, at_least=0)
-        if count > len(found.order):
-            raise InvalidInput("learned", learned, f"the task has {len(found.order)} modes")
-        found.require_order("the point that has learned so many modes")
-        members = found.order[:count].tolist()
-    directions = found.basis[:, members]
-    return InContextPredictor((directions * found.amplitude[members]) @ directions.T)
+        if count > len(task_modes.order):
+            raise InvalidInput("learned", learned, f"the task has {len(task_modes.order)} modes")
+        task_modes.require_order("the point that has learned so many modes")
+        members = task_modes.order[:count].tolist()
+    directions = task_modes.basis[:, members]
+    return InContextPredictor((directions * task_modes.amplitude[members]) @ directions.T)
 
 
 def principal_component_regression(
@@ -76,8 +75,8 @@ def principal_component_regression(
     count = whole_number("components", components, at_least=0)
     if count > covariance.dimension:
         raise InvalidInput("components", components, f"must be at most D = {covariance.dimension}")
-    kept = covariance.basis[:, :count]
-    return regress(prompts.x[:, :-1] @ kept, prompts.y[:, :-1], prompts.query @ kept)
+    leading = covariance.basis[:, :count]
+    return regress(prompts.x[:, :-1] @ leading, prompts.y[:, :-1], prompts.query @ leading)
 
 
 def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:
@@ -108,8 +107,7 @@ def regress(
         coefficients = np.linalg.solve(moment, inputs.mT @ labels[:, :, None])
     else:
         coefficients = np.linalg.pinv(inputs) @ labels[:, :, None]
-    predictions: FloatArray = (coefficients[:, :, 0] * query).sum(1)
-    return predictions
+    return (coefficients[:, :, 0] * query).sum(1)
 
 
 def check_prompts(prompts: object, dimension: int | None) -> None:

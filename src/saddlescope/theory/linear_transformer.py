@@ -82,8 +82,8 @@ def logistic_modes(
     `start` is $a^0$, one number or one a mode: positive for p = q, negative for p = −q, which
     flows to zero. `times[T]` are not negative.
 
-    >>> found = logistic_modes([1, .5], context_length=100, start=1e-3, times=[0, 50])
-    >>> found.half_time.round(2).tolist(), found.amplitude[-1].round(3).tolist()
+    >>> modes = logistic_modes([1, .5], context_length=100, start=1e-3, times=[0, 50])
+    >>> modes.half_time.round(2).tolist(), modes.amplitude[-1].round(3).tolist()
     ([3.44, 15.12], [0.976, 1.923])
     """
     inputs = Spectrum.make(spectrum)
@@ -138,8 +138,8 @@ def coupled_modes(
 
     `p`, `q` are the start, one number or one a mode; `times[T]` rise and are not negative.
 
-    >>> found = coupled_modes([1, .5], 100, p=.1, q=.1, times=[0, 5000])
-    >>> found.amplitude[-1].round(4).tolist(), found.fixed_point.amplitude.round(4).tolist()
+    >>> modes = coupled_modes([1, .5], 100, p=.1, q=.1, times=[0, 5000])
+    >>> modes.amplitude[-1].round(4).tolist(), modes.fixed_point.amplitude.round(4).tolist()
     ([0.9737, 1.9338], [0.9737, 1.9338])
     """
     inputs, length = Spectrum.make(spectrum), whole_number("context_length", context_length)
@@ -184,10 +184,10 @@ def coupled_fixed_point(spectrum: object, context_length: int) -> CoupledFixedPo
     # Dropping a mode raises the bar for the others: none that was dropped would come back.
     while True:
         bar = root[active].sum() / (length + 1 + active.sum())
-        kept = active & (root > bar)
-        if (kept == active).all():
+        still_active = active & (root > bar)
+        if (still_active == active).all():
             break
-        active = kept
+        active = still_active
     amplitude = np.zeros_like(s)
     amplitude[active] = length / (length + 1) * (1 - bar / root[active]) / s[active]
     return CoupledFixedPoint(amplitude, active, float((s * (1 - s * amplitude)).sum()))
@@ -222,8 +222,7 @@ def coupling_coefficient(spectrum: object) -> Float[np.ndarray, " D"]:
     s = Spectrum.make(spectrum).eigenvalues
     if not s[-1] > 0:
         raise InvalidInput("spectrum", spectrum, "must have no eigenvalue that is zero")
-    coefficient: FloatArray = s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
-    return coefficient
+    return s.sum() / s - np.sqrt(s).sum() / np.sqrt(s)
 
 
 def coupled_velocity(state: AnyArray, s: FloatArray, length: int) -> AnyArray:
@@ -238,8 +237,7 @@ def coupled_velocity(state: AnyArray, s: FloatArray, length: int) -> AnyArray:
 def _coupled_loss(p: FloatArray, q: FloatArray, s: FloatArray, length: int) -> FloatArray:
     shared = (q**2 @ s**2)[:, None]
     cost = (1 + 1 / length) * s**3 * q**2 + s / length * shared
-    loss: FloatArray = (p**2 * cost - 2 * p * q * s**2 + s).sum(1)
-    return loss
+    return (p**2 * cost - 2 * p * q * s**2 + s).sum(1)
 
 
 def _grow(

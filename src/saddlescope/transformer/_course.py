@@ -55,12 +55,10 @@ def measure_course(shape: DecoderShape, records: Sequence[Arrays]) -> Arrays:
 
 
 def _measure(
-    shape: DecoderShape,
-    record: Arrays,
-    final: Circuits,
-    embedding: Float[np.ndarray, "seed K D"],
+    shape: DecoderShape, record: Arrays, final: Circuits, embedding: Float[np.ndarray, "seed K D"]
 ) -> Arrays:
-    finite = np.stack([_is_finite(record, seed) for seed in range(len(record["W_Q"]))])
+    each = [np.isfinite(array).reshape(len(array), -1).all(1) for array in record.values()]
+    finite = np.all(each, axis=0)
     weights = _sound(record)
     now = _circuits(shape, weights)
     measured = {
@@ -80,8 +78,8 @@ def _measure(
 def _distance(
     current: FactoredMatrix, final: FactoredMatrix
 ) -> Float[np.ndarray, "seed layer head"]:
-    found = subspace_distance(current, final)
-    return np.where(found.degenerate, np.nan, found.value)
+    distance = subspace_distance(current, final)
+    return np.where(distance.degenerate, np.nan, distance.value)
 
 
 def _circuits(shape: DecoderShape, weights: Arrays) -> Circuits:
@@ -98,11 +96,11 @@ def _leading(
     As many as a head reads; the whole embedding spans nearly everything, and its distance to
     another would say nothing.
     """
-    kept = min(shape.d_head, *embedding.shape[-2:])
+    count = min(shape.d_head, *embedding.shape[-2:])
     # Of the Gram matrix, since vocabularies are long; only its largest eigenvalues are used.
     squares, directions = np.linalg.eigh(np.swapaxes(embedding, -1, -2) @ embedding)
-    sizes = np.sqrt(np.maximum(squares[..., -kept:], 0.0))
-    return np.swapaxes(directions[..., -kept:] * sizes[..., None, :], -1, -2)
+    sizes = np.sqrt(np.maximum(squares[..., -count:], 0.0))
+    return np.swapaxes(directions[..., -count:] * sizes[..., None, :], -1, -2)
 
 
 def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed layer head"]:
@@ -114,10 +112,6 @@ def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed la
         one = {name: weights[name][seed] for name in FACTORS}
         scores.append(copying_scores(_circuits(shape, one), embedding, unembedding))
     return np.stack(scores)
-
-
-def _is_finite(record: Arrays, seed: int) -> bool:
-    return all(bool(np.isfinite(array[seed]).all()) for array in record.values())
 
 
 def _sound(record: Arrays) -> Arrays:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from saddlescope.checks import AnyArray, whole_number, word_of
+from saddlescope.checks import AnyArray, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
@@ -40,7 +40,8 @@ class Activation(StrEnum):
 
 
 @kind("value", "decoder_shape")
-@dataclass(frozen=True, init=False)
+@validated
+@dataclass(frozen=True)
 class DecoderShape:
     """All that fixes the shapes of a decoder's weights and what it computes from them.
 
@@ -57,56 +58,41 @@ class DecoderShape:
 
     vocabulary: int
     context: int
-    layers: int
-    heads: int
-    d_model: int
-    d_head: int
-    d_mlp: int
-    positions: Positions
-    layer_norm: bool
-    activation: Activation
-    tied: bool
-    outputs: int
+    layers: int = 2
+    heads: int = 4
+    d_model: int = 128
+    d_head: int = None  # type: ignore[assignment]
+    d_mlp: int = 0
+    positions: Positions = Positions.learned
+    layer_norm: bool = False
+    activation: Activation = Activation.relu
+    tied: bool = False
+    outputs: int = None  # type: ignore[assignment]
 
-    def __init__(
-        self,
-        vocabulary: object,
-        context: object,
-        layers: object = 2,
-        heads: object = 4,
-        d_model: object = 128,
-        d_head: object = None,
-        d_mlp: object = 0,
-        positions: object = Positions.learned,
-        layer_norm: object = False,
-        activation: object = Activation.relu,
-        tied: object = False,
-        outputs: object = None,
-    ) -> None:
-        tokens, wide = whole_number("vocabulary", vocabulary), whole_number("d_model", d_model)
-        counted = whole_number("heads", heads)
-        if d_head is None and wide % counted:
-            raise InvalidInput("d_model", wide, f"must be a multiple of heads = {counted}")
-        vars(self).update(
-            vocabulary=tokens,
-            context=whole_number("context", context),
-            layers=whole_number("layers", layers),
-            heads=counted,
-            d_model=wide,
-            d_head=whole_number("d_head", wide // counted if d_head is None else d_head),
-            d_mlp=whole_number("d_mlp", d_mlp, at_least=0),
-            positions=word_of("positions", positions, Positions),
-            layer_norm=_truth("layer_norm", layer_norm),
-            activation=word_of("activation", activation, Activation),
-            tied=_truth("tied", tied),
-            outputs=whole_number("outputs", tokens if outputs is None else outputs),
-        )
+    def __post_init__(self) -> None:
+        settled = vars(self)
+        for name in ("vocabulary", "context", "layers", "heads", "d_model"):
+            settled[name] = whole_number(name, settled[name])
+        if settled["d_head"] is None and self.d_model % self.heads:
+            allowed = f"must be a multiple of heads = {self.heads}"
+            raise InvalidInput("d_model", self.d_model, allowed)
+        for name, default in (
+            ("d_head", self.d_model // self.heads),
+            ("outputs", self.vocabulary),
+        ):
+            given = settled[name]
+            settled[name] = whole_number(name, default if given is None else given)
+        settled["d_mlp"] = whole_number("d_mlp", self.d_mlp, at_least=0)
+        settled["positions"] = word_of("positions", self.positions, Positions)
+        settled["activation"] = word_of("activation", self.activation, Activation)
+        for name in ("layer_norm", "tied"):
+            if not isinstance(settled[name], bool):
+                raise InvalidInput(name, settled[name], "must be True or False")
         if self.positions is Positions.rotary and self.d_head % 2:
             raise InvalidInput("d_head", self.d_head, "must be even with rotary positions")
-        if self.tied and self.outputs != tokens:
-            raise InvalidInput(
-                "outputs", self.outputs, f"must be vocabulary = {tokens} with a tied unembedding"
-            )
+        if self.tied and self.outputs != self.vocabulary:
+            allowed = f"must be vocabulary = {self.vocabulary} with a tied unembedding"
+            raise InvalidInput("outputs", self.outputs, allowed)
 
     @property
     def weights(self) -> dict[str, tuple[int, ...]]:
@@ -149,14 +135,14 @@ class Decoder(eqx.Module):
     def start(shape: DecoderShape, key: PRNGKeyArray) -> Decoder:
         """Random weights: normal, of variance 1/d_model (1/outputs for W_U); no biases, gains 1."""
         weights: Weights = {}
-        for place, (name, size) in enumerate(shape.weights.items()):
+        for index, (name, size) in enumerate(shape.weights.items()):
             if name.startswith("b_"):
                 weights[name] = jnp.zeros(size)
             elif name.endswith("_gain"):
                 weights[name] = jnp.ones(size)
             else:
                 fan = shape.outputs if name == "W_U" else shape.d_model
-                draw = jax.random.normal(jax.random.fold_in(key, place), size)
+                draw = jax.random.normal(jax.random.fold_in(key, index), size)
                 weights[name] = draw / jnp.sqrt(jnp.asarray(fan, draw.dtype))
         return Decoder(weights, shape)
 
@@ -268,9 +254,3 @@ def rotate(vectors: Float[Array, "... T K"]) -> Float[Array, "... T K"]:
     first, second = vectors[..., :half], vectors[..., half:]
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     return jnp.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
-
-
-def _truth(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(field, value, "must be True or False")
-    return value

@@ -9,13 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
+from saddlescope.checks import seed_labels, whole_number
 from saddlescope.errors import CannotRead
 from saddlescope.running.progress import Report
 from saddlescope.setting.kinds import part
 from saddlescope.setting.plain import describe
+from saddlescope.transformer._decoder import DecoderShape
 from saddlescope.transformer._metrics import load_metrics
-from saddlescope.transformer._training import recorded_steps
+from saddlescope.transformer._optimiser import AdamW
+from saddlescope.transformer._training import fit, recorded_steps
+from saddlescope.transformer.sources import AbstractSource
 
 
 @part("experiment")
@@ -34,9 +39,13 @@ class AbstractExperiment(abc.ABC):
     - `record`: how many steps are measured, or which.
     """
 
-    seeds: tuple[int, ...]
+    seeds: ArrayLike
     steps: int
-    record: tuple[int, ...]
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float]
+    warmup: int
+    record: ArrayLike
 
     @abc.abstractmethod
     def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
@@ -49,9 +58,9 @@ class AbstractExperiment(abc.ABC):
     def written(self) -> dict[str, object]:
         """The fields, seeds from 0 on and even records by their number."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        if self.seeds == tuple(range(len(self.seeds))):
-            fields["seeds"] = len(self.seeds)
-        points = len(self.record)
+        count, points = np.size(self.seeds), np.size(self.record)
+        if self.seeds == tuple(range(count)):
+            fields["seeds"] = count
         if points > 1 and np.array_equal(recorded_steps(self.steps, points), self.record):
             fields["record"] = points
         return fields
@@ -62,7 +71,41 @@ class AbstractExperiment(abc.ABC):
 
     def load(self, path: Path) -> xr.Dataset:
         """The metrics in a file, if they are this experiment's."""
-        found = load_metrics(path, self.setting())
-        if found.attrs.get("inputs", "") != self.inputs():
+        metrics = load_metrics(path, self.setting())
+        if metrics.attrs.get("inputs", "") != self.inputs():
             raise CannotRead(f"{str(path)!r}: is of another text; remove it or name another folder")
-        return found
+        return metrics
+
+    def settle(self, *parts: object) -> None:
+        """Check the fields; those that one of the parts has too are as the part has them."""
+        steps = whole_number("steps", self.steps)
+        record = tuple(recorded_steps(steps, self.record).tolist())
+        vars(self).update(seeds=seed_labels(self.seeds), steps=steps, record=record)
+        optimiser = AdamW(self.learning_rate, self.weight_decay, self.betas, self.warmup)
+        for checked in (optimiser, *parts):
+            own = {name: vars(checked)[name] for name in vars(self) if name in vars(checked)}
+            vars(self).update(own)
+
+    def train(
+        self,
+        shape: DecoderShape,
+        source: AbstractSource,
+        checkpoint: Path | None,
+        progress: Report | None,
+        batch_size: int = 32,
+    ) -> xr.Dataset:
+        """Train one decoder, or go on from its checkpoint."""
+        return fit(
+            shape,
+            source,
+            steps=self.steps,
+            batch_size=batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            betas=self.betas,
+            warmup=self.warmup,
+            seeds=self.seeds,
+            record=self.record,
+            progress=progress,
+            checkpoint=checkpoint,
+        ).dataset

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import time
@@ -13,18 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
-from saddlescope.checks import number, seed_labels, whole_number, word_of
+from saddlescope.checks import number, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress import Progress, Report
 from saddlescope.setting.kinds import kind
+from saddlescope.setting.nested import replace_fields
 from saddlescope.setting.plain import describe
 from saddlescope.transformer._checkpoint import remove_checkpoint
 from saddlescope.transformer._decoder import DecoderShape, Positions
 from saddlescope.transformer._experiment import AbstractExperiment
 from saddlescope.transformer._metrics import save_metrics
-from saddlescope.transformer._optimiser import AdamW
-from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
 from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import Encoding, read
@@ -39,7 +38,8 @@ class Corpus(StrEnum):
 
 
 @kind("experiment", "induction")
-@dataclass(frozen=True, init=False)
+@validated
+@dataclass(frozen=True)
 class InductionExperiment(AbstractExperiment):
     """Attention-only decoders of each depth in `layers`, trained alike.
 
@@ -58,105 +58,76 @@ class InductionExperiment(AbstractExperiment):
     16
     """
 
-    layers: tuple[int, ...]
-    seeds: tuple[int, ...]
-    corpus: Corpus
-    text_path: str | None
-    text_bytes: int
-    vocabulary: int
-    context: int
-    heads: int
-    d_model: int
-    positions: Positions
-    layer_norm: bool
-    steps: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    betas: tuple[float, float]
-    warmup: int
-    record: tuple[int, ...]
+    layers: tuple[int, ...] = (1, 2, 3, 4)
+    seeds: ArrayLike = 1
+    corpus: Corpus = Corpus.repeated
+    text_path: str | None = None
+    text_bytes: int = 4_000_000
+    vocabulary: int = 64
+    context: int = 128
+    heads: int = 4
+    d_model: int = 64
+    positions: Positions = Positions.learned
+    layer_norm: bool = True
+    steps: int = 1500
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    warmup: int = 50
+    record: ArrayLike = 101
 
-    def __init__(
-        self,
-        layers: object = (1, 2, 3, 4),
-        seeds: object = 1,
-        corpus: object = Corpus.repeated,
-        text_path: object = None,
-        text_bytes: object = 4_000_000,
-        vocabulary: object = 64,
-        context: object = 128,
-        heads: object = 4,
-        d_model: object = 64,
-        positions: object = Positions.learned,
-        layer_norm: object = True,
-        steps: object = 1500,
-        batch_size: object = 32,
-        learning_rate: object = 3e-3,
-        weight_decay: object = 0.0,
-        betas: object = (0.9, 0.99),
-        warmup: object = 50,
-        record: object = 101,
-    ) -> None:
-        given = np.asarray(layers).ravel().tolist()
-        depths = sorted({whole_number("layers", depth) for depth in given})
+    def __post_init__(self) -> None:
+        depths = {whole_number("layers", depth) for depth in np.ravel(self.layers).tolist()}
         if not depths:
-            raise InvalidInput("layers", layers, "must be one depth or more")
-        words = word_of("corpus", corpus, Corpus)
-        if text_path is not None and words is not Corpus.text:
-            raise InvalidInput("text_path", text_path, "is for the corpus text")
-        last = whole_number("steps", steps)
-        shape = DecoderShape(
-            vocabulary,
-            context,
-            heads=heads,
-            d_model=d_model,
-            positions=positions,
-            layer_norm=layer_norm,
-        )
-        optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
+            raise InvalidInput("layers", self.layers, "must be one depth or more")
+        if self.text_path is not None and self.corpus != Corpus.text:
+            raise InvalidInput("text_path", self.text_path, "is for the corpus text")
+        whole = {
+            name: whole_number(name, vars(self)[name])
+            for name in ("vocabulary", "text_bytes", "batch_size")
+        }
+        self.settle(self.shape(min(depths)))
         vars(self).update(
-            layers=tuple(depths),
-            seeds=seed_labels(seeds),
-            corpus=words,
-            text_path=None if text_path is None else str(text_path),
-            text_bytes=whole_number("text_bytes", text_bytes),
-            vocabulary=shape.vocabulary,
-            context=shape.context,
-            heads=shape.heads,
-            d_model=shape.d_model,
-            positions=shape.positions,
-            layer_norm=shape.layer_norm,
-            steps=last,
-            batch_size=whole_number("batch_size", batch_size),
-            record=tuple(recorded_steps(last, record).tolist()),
-            **dataclasses.asdict(optimiser),
+            whole,
+            layers=tuple(sorted(depths)),
+            corpus=word_of("corpus", self.corpus, Corpus),
+            text_path=None if self.text_path is None else str(self.text_path),
         )
 
     @staticmethod
     def large(corpus: object = Corpus.repeated, **changes: object) -> InductionExperiment:
         """For a GPU: a wider model, every depth, three seeds."""
-        wide: dict[str, object] = {
-            "seeds": 3,
-            "corpus": corpus,
-            "d_model": 256,
-            "heads": 8,
-            "learning_rate": 1e-3,
-        }
-        wide |= {"batch_size": 64, "warmup": 100, "record": 101}
-        if word_of("corpus", corpus, Corpus) is Corpus.text:
-            wide |= {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000}
-        else:
-            wide |= {"vocabulary": 128, "steps": 3000}
-        return InductionExperiment(**{**wide, **changes})
+        wide = InductionExperiment(
+            seeds=3,
+            corpus=word_of("corpus", corpus, Corpus),
+            vocabulary=128,
+            heads=8,
+            d_model=256,
+            steps=3000,
+            batch_size=64,
+            learning_rate=1e-3,
+            warmup=100,
+        )
+        text = {"vocabulary": 1024, "steps": 2800, "text_bytes": 16_000_000}
+        return replace_fields(wide, {**(text if wide.corpus is Corpus.text else {}), **changes})
 
     @staticmethod
     def quick(**changes: object) -> InductionExperiment:
         """For tests: one and two layers on short sequences, in seconds."""
-        small: dict[str, object] = {"layers": (1, 2), "vocabulary": 32, "context": 32, "heads": 2}
-        small |= {"d_model": 32, "positions": Positions.rotary, "learning_rate": 1e-2}
-        small |= {"warmup": 20, "steps": 400, "record": 21}
-        return InductionExperiment(**{**small, **changes})
+        small = InductionExperiment(
+            layers=(1, 2),
+            vocabulary=32,
+            context=32,
+            heads=2,
+            d_model=32,
+            positions=Positions.rotary,
+            steps=400,
+            learning_rate=1e-2,
+            warmup=20,
+            record=21,
+        )
+        return replace_fields(small, changes)
 
     def shape(self, layers: int) -> DecoderShape:
         """The decoder of one depth."""
@@ -221,24 +192,13 @@ class InductionExperiment(AbstractExperiment):
     ) -> xr.Dataset:
         if home is not None and (home / f"layers_{depth}.nc").exists():
             return self.load(home / f"layers_{depth}.nc")
-        found = fit(
-            self.shape(depth),
-            source,
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            betas=self.betas,
-            warmup=self.warmup,
-            seeds=self.seeds,
-            record=self.record,
-            progress=progress,
-            checkpoint=None if home is None else home / f"layers_{depth}",
-        ).dataset.assign_attrs(self._names())
+        checkpoint = None if home is None else home / f"layers_{depth}"
+        metrics = self.train(self.shape(depth), source, checkpoint, progress, self.batch_size)
+        metrics = metrics.assign_attrs(self._names())
         if home is not None:
-            save_metrics(found, home / f"layers_{depth}.nc")
+            save_metrics(metrics, home / f"layers_{depth}.nc")
             remove_checkpoint(home / f"layers_{depth}")
-        return found
+        return metrics
 
 
 def emergence(

@@ -78,6 +78,5 @@ class AdamW(eqx.Module):
     def _directions(self) -> optax.GradientTransformation:
         first, second = self.betas
         return optax.chain(
-            optax.scale_by_adam(b1=first, b2=second),
-            optax.add_decayed_weights(self.weight_decay),
+            optax.scale_by_adam(b1=first, b2=second), optax.add_decayed_weights(self.weight_decay)
         )

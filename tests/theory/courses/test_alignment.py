@@ -58,13 +58,13 @@ def test_networks_and_unnormalised_attention_align_alike(paper):
     expected = early_alignment(paper, weights, times)
     network = TwoLayerNetwork(3)
     given = network.from_attention(weights)
-    found = early_alignment(paper, given, times, model=network)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    cosines = early_alignment(paper, given, times, model=network)
+    np.testing.assert_allclose(cosines, expected, rtol=1e-12)
     assert alignment(paper, given, model=network) == pytest.approx(alignment(paper, weights))
     theirs = MergedAttention(3, normalisation="none")
     smaller = {name: array / np.sqrt(31) for name, array in weights.items()}
-    found = early_alignment(paper, smaller, times, model=theirs)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    cosines = early_alignment(paper, smaller, times, model=theirs)
+    np.testing.assert_allclose(cosines, expected, rtol=1e-12)
     assert alignment(paper, smaller, model=theirs) == pytest.approx(alignment(paper, weights))
 
 

@@ -46,7 +46,7 @@ def test_without_noise_it_is_the_error_of_finite_steps():
     errors = []
     for rate in (0.02, 0.01):
         steps = round(1.0 / rate)
-        found = batch_spread(TASK, START, [rate], steps, batch_size=10**12)
+        noise = batch_spread(TASK, START, [rate], steps, batch_size=10**12)
         s, z = TASK.spectrum.eigenvalues, np.full(4, np.sqrt(START))
         for _ in range(steps):
             p, q = np.split(z, 2)
@@ -55,10 +55,10 @@ def test_without_noise_it_is_the_error_of_finite_steps():
             q_speed = p * s**2 - q * (common * p**2 + s**2 / 8 * (p**2 @ s))
             z = z + 2 * rate * np.concatenate([p_speed, q_speed])
         root = np.sqrt(START)
-        flow = coupled_modes(s, 8, root, root, [found.time[-1]]).amplitude[0]
+        flow = coupled_modes(s, 8, root, root, [noise.time[-1]]).amplitude[0]
         shift = z[:2] * z[2:] - flow
-        errors.append(np.abs(found.shift[-1] / shift - 1).max())
-        assert found.spread[-1].max() < 1e-3 * np.abs(shift).max()
+        errors.append(np.abs(noise.shift[-1] / shift - 1).max())
+        assert noise.spread[-1].max() < 1e-3 * np.abs(shift).max()
     assert errors[1] < 0.6 * errors[0] < 0.05
 
 

@@ -15,8 +15,8 @@ from saddlescope.theory import head_time_course, modes
 @pytest.mark.parametrize("start", [0.01, 0.2, 1.0, 3.0, -0.5])
 @pytest.mark.parametrize("direction", [0, 3])
 def test_implicit_solution_against_the_equation(paper, direction, start):
-    found = modes(paper)
-    drive, saturation = found.drive[direction], found.saturation[direction]
+    task_modes = modes(paper)
+    drive, saturation = task_modes.drive[direction], task_modes.saturation[direction]
     times = np.linspace(0, 3 / (drive * abs(start)), 60)
     solved = solve_ivp(
         lambda _, v: drive * v**2 - saturation * v**5,

@@ -99,10 +99,10 @@ def test_mean_alignment_of_the_papers_start(paper):
 def test_plateau_in_both_forms(paper):
     rate = np.linalg.norm([0.16, 0.09, 0.04, 0.01])
     scales = np.array([1e-5, 1e-4, 1e-3, 1e-2])
-    found = [plateau_duration(paper, scale) for scale in scales]
-    np.testing.assert_allclose([p.leading for p in found], np.log(1 / scales) / rate)
+    durations = [plateau_duration(paper, scale) for scale in scales]
+    np.testing.assert_allclose([p.leading for p in durations], np.log(1 / scales) / rate)
     drops = np.array([time_course(paper, scale).drop_time for scale in scales])
-    late = drops - np.array([p.aligned for p in found])
+    late = drops - np.array([p.aligned for p in durations])
     # With s(0) the error is a constant in time.
     np.testing.assert_allclose(late, late[0], atol=1e-3)
 

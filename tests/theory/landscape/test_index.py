@@ -53,8 +53,8 @@ def test_a_free_pair_of_a_head_in_use_adds_to_the_index(paper, rank):
         assert saddle_index(paper, point.subset, rank) == point.index
     # Only multiples of the rank have no way down at second order.
     in_order = [tuple(range(count)) for count in range(4)]
-    found = [saddle_index(paper, subset, rank) > 0 for subset in in_order]
-    assert found == [count % rank > 0 for count in range(4)]
+    indices = [saddle_index(paper, subset, rank) > 0 for subset in in_order]
+    assert indices == [count % rank > 0 for count in range(4)]
 
 
 def test_equal_eigenvalues_turn_negative_modes_into_zero_modes():

@@ -53,18 +53,18 @@ COINS = CoinFlips((0.4, 0.3), ContextLengths.make(8))
 @pytest.mark.parametrize("seed", range(10))
 def test_the_moments_are_t17_written_from_eigenvalues(commuting, seed):
     task = commuting(dimension=1 + seed % 5, seed=seed)
-    found = modes(task)
+    task_modes = modes(task)
     inputs, tasks, queries = (
-        np.diagonal(found.basis.T @ matrix @ found.basis)
+        np.diagonal(task_modes.basis.T @ matrix @ task_modes.basis)
         for matrix in (task.covariance, task.task_matrix, task.query_matrix)
     )
     inverse = sum(p / n for n, p in zip(*_lengths(task), strict=True))
     power_and_noise = tasks @ inputs + task.label_noise**2
     summary = (1 + inverse) * inputs**2 * tasks + inverse * power_and_noise * inputs
-    np.testing.assert_allclose(found.drive, inputs * tasks * queries, rtol=1e-12)
-    np.testing.assert_allclose(found.summary, summary, rtol=1e-12)
-    np.testing.assert_allclose(found.query_eigenvalues, queries, rtol=1e-12)
-    assert found.label_power == pytest.approx(tasks @ queries, rel=1e-13)
+    np.testing.assert_allclose(task_modes.drive, inputs * tasks * queries, rtol=1e-12)
+    np.testing.assert_allclose(task_modes.summary, summary, rtol=1e-12)
+    np.testing.assert_allclose(task_modes.query_eigenvalues, queries, rtol=1e-12)
+    assert task_modes.label_power == pytest.approx(tasks @ queries, rel=1e-13)
 
 
 def _lengths(task):
@@ -75,9 +75,9 @@ def test_a_task_of_ones_own_has_the_modes_of_its_moments():
     # T20: a_d = λ_d² (1 + (1 + γ + tr Λ/λ_d)/N).
     values = np.array(COINS.eigenvalues)
     squared = values**2 * (1 + (1 - 2 + 0.7 / values) / 8)
-    found = modes(COINS)
-    np.testing.assert_allclose(found.amplitude, values / squared, rtol=1e-14)
-    np.testing.assert_allclose(np.diff(found.levels), -(values**3) / squared, rtol=1e-14)
+    task_modes = modes(COINS)
+    np.testing.assert_allclose(task_modes.amplitude, values / squared, rtol=1e-14)
+    np.testing.assert_allclose(np.diff(task_modes.levels), -(values**3) / squared, rtol=1e-14)
 
 
 def test_a_task_of_ones_own_climbs_the_predicted_stairs(flow_of):
@@ -114,14 +114,14 @@ def test_along_the_axes_the_smallest_eigenvalue_is_meant():
 
 
 def test_the_papers_case(paper):
-    found = modes(paper)
+    task_modes = modes(paper)
     eigenvalues = np.array([0.4, 0.3, 0.2, 0.1])
     squared = eigenvalues**2 * (1 + (1 + 1 / eigenvalues) / 31)
-    np.testing.assert_allclose(found.drive, eigenvalues**2, rtol=1e-14)
-    np.testing.assert_allclose(found.summary, squared, rtol=1e-14)
-    np.testing.assert_allclose(found.amplitude, eigenvalues / squared, rtol=1e-14)
-    assert found.order.tolist() == [0, 1, 2, 3]
-    assert found.eigenspaces == found.equal_drops == ((0,), (1,), (2,), (3,))
+    np.testing.assert_allclose(task_modes.drive, eigenvalues**2, rtol=1e-14)
+    np.testing.assert_allclose(task_modes.summary, squared, rtol=1e-14)
+    np.testing.assert_allclose(task_modes.amplitude, eigenvalues / squared, rtol=1e-14)
+    assert task_modes.order.tolist() == [0, 1, 2, 3]
+    assert task_modes.eigenspaces == task_modes.equal_drops == ((0,), (1,), (2,), (3,))
 
 
 @given(
@@ -130,33 +130,33 @@ def test_the_papers_case(paper):
     lengths=st.sampled_from([1, 31, 10**6, ContextLengths.uniform(1, 9)]),
 )
 def test_label_noise_and_random_lengths_keep_the_order(eigenvalues, noise, lengths):
-    found = modes(InContextRegression(eigenvalues, lengths, label_noise=noise))
-    assert found.orders_agree
-    assert (np.diff(found.levels) < 0).all()
-    assert found.levels[-1] >= -1e-12
+    task_modes = modes(InContextRegression(eigenvalues, lengths, label_noise=noise))
+    assert task_modes.orders_agree
+    assert (np.diff(task_modes.levels) < 0).all()
+    assert task_modes.levels[-1] >= -1e-12
 
 
 def test_the_orders_of_drive_and_drop_can_disagree(disagreeing):
-    found = modes(disagreeing)
-    assert found.order.tolist() == [0, 1]
-    assert found.drop[1] > found.drop[0]
-    assert not found.orders_agree
+    task_modes = modes(disagreeing)
+    assert task_modes.order.tolist() == [0, 1]
+    assert task_modes.drop[1] > task_modes.drop[0]
+    assert not task_modes.orders_agree
 
 
 def test_equal_eigenvalues_agree_in_any_order():
-    found = modes(InContextRegression([0.3, 0.3, 0.2, 0.2], 31))
-    assert found.orders_agree
-    assert found.eigenspaces == ((0, 1), (2, 3))
+    task_modes = modes(InContextRegression([0.3, 0.3, 0.2, 0.2], 31))
+    assert task_modes.orders_agree
+    assert task_modes.eigenspaces == ((0, 1), (2, 3))
 
 
 def test_a_mode_without_drive_cannot_be_learned():
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     covariance = (rotation * [0.5, 0.25, 0.0]) @ rotation.T
-    found = modes(InContextRegression(covariance, 31))
-    assert found.active.tolist() == [True, True, False]
-    assert found.levels.size == 3
+    task_modes = modes(InContextRegression(covariance, 31))
+    assert task_modes.active.tolist() == [True, True, False]
+    assert task_modes.levels.size == 3
     with pytest.raises(InvalidInput, match="no drive"):
-        found.subset([2])
+        task_modes.subset([2])
 
 
 def test_padding_with_zero_eigenvalues_changes_nothing(paper):

@@ -20,12 +20,12 @@ UNTIL = 1e5
 
 def relative_errors(flow_of, task, model, seed, scale=0.01, until=UNTIL):
     weights = RandomStart(scale).weights(model, task, seed)
-    found = predict_staircase(model, task, weights, until)
+    staircase = predict_staircase(model, task, weights, until)
     levels = plateau_losses(task)[: model.capacity(task.dimension) + 1]
     measured = flow_of(task, weights).drop_times(levels, until)
-    assert len(found.drops) == len(measured), "as many eigenvectors are learned as in training"
-    assert len(found.never_learned) == task.dimension - len(measured)
-    return [abs(d.time / t - 1) for d, t in zip(found.drops, measured, strict=True)]
+    assert len(staircase.drops) == len(measured), "as many eigenvectors are learned as in training"
+    assert len(staircase.never_learned) == task.dimension - len(measured)
+    return [abs(d.time / t - 1) for d, t in zip(staircase.drops, measured, strict=True)]
 
 
 # Measured at rank 1 over starts 0 to 19: median 3e-6, worst 1.6e-2 (start 10, in which two heads
@@ -42,18 +42,18 @@ def test_random_starts_of_the_paper(flow_of, paper, rank, seeds):
 
 def test_an_eigenvector_may_not_be_learned_in_time(paper):
     model = SeparateAttention(heads=4)
-    found = predict_staircase(model, paper, RandomStart(0.01).weights(model, paper, 2), UNTIL)
-    assert found.never_learned == (3,)
-    assert [drop.direction for drop in found.drops] == [0, 1, 2]
-    assert found.final_loss == pytest.approx(plateau_losses(paper)[3], abs=1e-15)
+    staircase = predict_staircase(model, paper, RandomStart(0.01).weights(model, paper, 2), UNTIL)
+    assert staircase.never_learned == (3,)
+    assert [drop.direction for drop in staircase.drops] == [0, 1, 2]
+    assert staircase.final_loss == pytest.approx(plateau_losses(paper)[3], abs=1e-15)
 
 
 def test_a_head_of_the_wrong_sign_never_learns(paper):
     key = 0.02 * np.eye(4)[:2, None]
     weights = {"v": np.array([0.02, -0.02]), "k": key, "q": key}
-    found = predict_staircase(SeparateAttention(2), paper, weights, until=1e8)
-    assert [(drop.head, drop.direction) for drop in found.drops] == [(0, 0)]
-    assert found.never_learned == (1, 2, 3)
+    staircase = predict_staircase(SeparateAttention(2), paper, weights, until=1e8)
+    assert [(drop.head, drop.direction) for drop in staircase.drops] == [(0, 0)]
+    assert staircase.never_learned == (1, 2, 3)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -122,15 +122,15 @@ def test_a_head_of_half_its_final_length_leaves_no_plateau(paper, name, share, r
 
 def test_each_drop_names_its_levels(paper):
     model = SeparateAttention(heads=5, rank=2)
-    found = predict_staircase(model, paper, RandomStart(0.01).weights(model, paper, 0), UNTIL)
+    staircase = predict_staircase(model, paper, RandomStart(0.01).weights(model, paper, 0), UNTIL)
     levels = plateau_losses(paper)
-    assert [drop.loss_before for drop in found.drops] == levels[:-1].tolist()
-    assert [drop.loss_after for drop in found.drops] == levels[1:].tolist()
-    assert [drop.direction for drop in found.drops] == [0, 1, 2, 3]
+    assert [drop.loss_before for drop in staircase.drops] == levels[:-1].tolist()
+    assert [drop.loss_after for drop in staircase.drops] == levels[1:].tolist()
+    assert [drop.direction for drop in staircase.drops] == [0, 1, 2, 3]
     # A head whose value has grown picks up its next pair.
-    heads = [drop.head for drop in found.drops]
+    heads = [drop.head for drop in staircase.drops]
     assert heads[0] == heads[1] != heads[2] == heads[3]
-    assert found.learned_at_start == ()
+    assert staircase.learned_at_start == ()
 
 
 def test_one_head_is_t12(paper):
@@ -151,23 +151,23 @@ def test_too_few_heads_leave_eigenvectors_unlearned(paper):
 def test_a_start_beside_a_plateau_waits_there(flow_of, paper):
     model = SeparateAttention(heads=4)
     weights = FixedPointStart((0, 1), 0.01).weights(model, paper, seed=1)
-    found = predict_staircase(model, paper, weights, UNTIL)
-    assert found.learned_at_start == (0, 1)
+    staircase = predict_staircase(model, paper, weights, UNTIL)
+    assert staircase.learned_at_start == (0, 1)
     measured = flow_of(paper, weights).drop_times(plateau_losses(paper)[2:], UNTIL)
-    np.testing.assert_allclose([drop.time for drop in found.drops], measured, rtol=0.01)
+    np.testing.assert_allclose([drop.time for drop in staircase.drops], measured, rtol=0.01)
 
 
 def test_at_the_minimum_nothing_is_left_to_learn(paper):
     model = SeparateAttention(heads=4)
     weights = FixedPointStart((0, 1, 2, 3)).weights(model, paper, seed=0)
-    found = predict_staircase(model, paper, weights)
-    assert (found.drops, found.never_learned) == ((), ())
+    staircase = predict_staircase(model, paper, weights)
+    assert (staircase.drops, staircase.never_learned) == ((), ())
 
 
 def test_zero_weights_stay(paper):
     weights = {"v": np.zeros(2), "k": np.zeros((2, 1, 4)), "q": np.zeros((2, 1, 4))}
-    found = predict_staircase(SeparateAttention(2), paper, weights)
-    assert (found.drops, found.never_learned) == ((), (0, 1, 2, 3))
+    staircase = predict_staircase(SeparateAttention(2), paper, weights)
+    assert (staircase.drops, staircase.never_learned) == ((), (0, 1, 2, 3))
 
 
 def test_networks_and_unnormalised_attention_climb_the_same_stairs(paper):

@@ -90,8 +90,8 @@ def test_own_maps_leave_out_what_the_winners_hold(commuting):
 
 
 def test_what_stands_lowers_the_loss_by_its_drop(paper):
-    found = modes(paper)
-    standing = np.diag(found.amplitude * [1, 1, 0, 0])
-    heads = Heads(found, 1, learned=[], standing=standing, held=2)
+    task_modes = modes(paper)
+    standing = np.diag(task_modes.amplitude * [1, 1, 0, 0])
+    heads = Heads(task_modes, 1, learned=[], standing=standing, held=2)
     together, _ = heads.losses(np.zeros((1, 9)))
-    assert together == pytest.approx(found.levels[2], rel=1e-14)
+    assert together == pytest.approx(task_modes.levels[2], rel=1e-14)

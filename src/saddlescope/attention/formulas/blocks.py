@@ -19,8 +19,7 @@ def block_coefficients(heads: Weights) -> Float[Array, " F"]:
     square = (v[:, None, None] * U + nu[:, :, None] * u[:, None, :]).sum(0)
     linear = (v[:, None] * u).sum(0)
     parts = [cubic.reshape(-1), square.reshape(-1), linear]
-    theta: Array = namespace(*parts).concatenate(parts)
-    return theta
+    return namespace(*parts).concatenate(parts)
 
 
 def block_pull_back(heads: Weights, force: Float[Array, " F"]) -> Weights:

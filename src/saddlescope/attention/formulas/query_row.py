@@ -57,15 +57,14 @@ def query_row(
 def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:
     """The labels as the model sees them: 0 in the query's place."""
     hidden = namespace(prompts.y).zeros_like(prompts.y[:, -1:])
-    labels: Array = namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
-    return labels
+    return namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
 
 
 def attended(prompts: Prompts, include_query: bool) -> Bool[Array, "P M"]:
     """The tokens that a softmax is taken over: a prompt's own context, and perhaps the query."""
-    place = namespace(prompts.x).arange(prompts.context_length + 1)[None, :]
-    present = place < prompts.lengths[:, None].astype(place.dtype)
-    return present | (place == prompts.context_length) if include_query else present
+    index = namespace(prompts.x).arange(prompts.context_length + 1)[None, :]
+    present = index < prompts.lengths[:, None].astype(index.dtype)
+    return present | (index == prompts.context_length) if include_query else present
 
 
 def softmax(scores: Float[Array, "*S M"], present: Bool[Array, "*T M"]) -> Float[Array, "*S M"]:

@@ -52,11 +52,7 @@ def alignment(
 
 
 def early_alignment(
-    task: object,
-    weights: GivenWeights,
-    times: object,
-    *,
-    model: AbstractAttention | None = None,
+    task: object, weights: GivenWeights, times: object, *, model: AbstractAttention | None = None
 ) -> Float[np.ndarray, "T H"]:
     r"""Each head's absolute cosine with the drive while merged weights are small (T10).
 
@@ -121,15 +117,15 @@ def _along_drive(
     task: object, weights: GivenWeights, model: AbstractAttention | None
 ) -> tuple[Weights, FloatArray, float]:
     """Normalised weights, the drive as a matrix of length one, and its length."""
-    found = modes(task)
+    task_modes = modes(task)
     if model is None:
         given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
         model = MergedAttention(max(np.size(weights["v"]), 1) if given else 1)
     start = normalised_weights(_merged(model), task, weights)
-    if not found.order.size:
+    if not task_modes.order.size:
         raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")
-    rate = found.growth_rate
-    return start, (found.basis * found.drive) @ found.basis.T / rate, rate
+    rate = task_modes.growth_rate
+    return start, (task_modes.basis * task_modes.drive) @ task_modes.basis.T / rate, rate
 
 
 def _merged(model: AbstractAttention) -> AbstractAttention:

@@ -43,8 +43,8 @@ def batch_spread(
     by $\dot C = JC + CJ^\top + \frac\Delta{B}V$.
 
     >>> task = AlignedRegression([1, .5], context_length=20)
-    >>> found = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)
-    >>> found.time[[0, -1]].tolist(), found.spread.shape
+    >>> noise = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)
+    >>> noise.time[[0, -1]].tolist(), noise.spread.shape
     ([0.0, 6.0], (81, 2))
     """
     law = _aligned(task)
@@ -114,8 +114,7 @@ class _Prompts:
         read = self.task * np.einsum("pab,pb->pa", self.seen, q * self.query)
         left = self.task * self.query - p * read
         pulled = np.einsum("pa,pab->pb", left * p * self.task, self.seen) * self.query
-        covariance: FloatArray = np.cov(np.concatenate([left * read, pulled], axis=1).T)
-        return covariance
+        return np.cov(np.concatenate([left * read, pulled], axis=1).T)
 
 
 def _propagate(

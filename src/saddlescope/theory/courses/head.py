@@ -48,16 +48,16 @@ def head_time_course(task: object, direction: int, start: float, times: object) 
     >>> course.value.round(4).tolist(), round(course.drop_time, 1), round(course.plateau, 1)
     ([0.01, 0.2491, 1.3097], 619.0, 625.0)
     """
-    found = modes(task)
-    (mode,) = found.subset([direction])
+    task_modes = modes(task)
+    (mode,) = task_modes.subset([direction])
     value = number("start", start)
     if value == 0:
         raise InvalidInput("start", start, "must not be zero: the head would stay there")
     time = real_array("times", times, (None,))
     if (time < 0).any():
         raise InvalidInput("times", times, "must not be negative")
-    rest = float(np.cbrt(found.amplitude[mode]))
-    rate = float(found.drive[mode]) * rest
+    rest = float(np.cbrt(task_modes.amplitude[mode]))
+    rate = float(task_modes.drive[mode]) * rest
     begin = value / rest
     scaled = _invert(begin, rate * time)
     drop_time = None
@@ -67,7 +67,7 @@ def head_time_course(task: object, direction: int, start: float, times: object) 
     return HeadTimeCourse(
         time=time,
         value=rest * scaled,
-        fall=float(found.drop[mode]) * (2 * scaled**3 - scaled**6),
+        fall=float(task_modes.drop[mode]) * (2 * scaled**3 - scaled**6),
         saturation=rest,
         drop_time=drop_time,
         plateau=1 / (rate * begin) if begin > 0 else None,
@@ -78,8 +78,7 @@ def _elapsed(u: FloatArray, complement: FloatArray) -> FloatArray:
     """F(u) of T12, given 1 − u too, which u alone loses near 1."""
     logarithm = np.log1p(u + u**2) - 2 * np.log(np.abs(complement))
     angle = np.arctan((2 * u + 1) / _ROOT_THREE)
-    elapsed: FloatArray = logarithm / 6 - angle / _ROOT_THREE - 1 / u
-    return elapsed
+    return logarithm / 6 - angle / _ROOT_THREE - 1 / u
 
 
 def _invert(begin: float, elapsed: FloatArray) -> FloatArray:

@@ -75,10 +75,10 @@ def time_course(
     >>> course.equation, round(course.drop_time, 1), float(course.loss[-1].round(5))
     ('T10', 42.9, 0.136)
     """
-    found = modes(task)
+    task_modes = modes(task)
     start = initial_growth(task, init_scale, weights, model)
-    converged = float(np.linalg.norm(found.amplitude))
-    if not found.order.size or start.amplitude == 0:
+    converged = float(np.linalg.norm(task_modes.amplitude))
+    if not task_modes.order.size or start.amplitude == 0:
         raise TheoryDoesNotApply(
             "the start has no part along the drive, so that nothing grows at first order (T10); "
             "fixed_points still hold"
@@ -92,11 +92,11 @@ def time_course(
     grid = None if times is None else real_array("times", times, (None,))
     if grid is not None and ((grid < 0).any() or (np.diff(grid) < 0).any() or not grid.size):
         raise InvalidInput("times", times, "must be rising and not negative")
-    active = found.order
-    drive, saturation = found.drive[active], found.saturation[active]
+    active = task_modes.order
+    drive, saturation = task_modes.drive[active], task_modes.saturation[active]
     is_white = all(np.ptp(values) <= 1e-9 * values.max() for values in (drive, saturation))
     solve = _closed_form if is_white else _reduced_flow
-    return solve(found, start.amplitude, grid)
+    return solve(task_modes, start.amplitude, grid)
 
 
 def plateau_duration(
@@ -113,9 +113,9 @@ def plateau_duration(
     >>> round(plateau_duration(task, 1e-3).aligned, 1)
     40.2
     """
-    found = modes(task)
+    task_modes = modes(task)
     start = initial_growth(task, init_scale, weights, model)
-    rate = found.growth_rate
+    rate = task_modes.growth_rate
     if not start.amplitude or not start.scale or not rate:
         raise TheoryDoesNotApply("the start has no part along the drive: the plateau has no end")
     leading, aligned = math.log(1 / start.scale), math.log(1 / start.amplitude) / 2
@@ -123,39 +123,39 @@ def plateau_duration(
 
 
 def _course(
-    found: Modes, time: FloatArray, diagonal: FloatArray, drop_time: float | None, equation: str
+    modes: Modes, time: FloatArray, diagonal: FloatArray, drop_time: float | None, equation: str
 ) -> TimeCourse:
-    learned = np.zeros((len(time), found.dimension))
-    learned[:, found.order] = diagonal
-    fall = (2 * found.drive * learned - found.saturation * learned**2).sum(1)
+    learned = np.zeros((len(time), modes.dimension))
+    learned[:, modes.order] = diagonal
+    fall = (2 * modes.drive * learned - modes.saturation * learned**2).sum(1)
     return TimeCourse(
         time=time,
-        loss=found.label_power - fall,
+        loss=modes.label_power - fall,
         amplitude=np.linalg.norm(learned, axis=1),
         diagonal=learned,
         drop_time=drop_time,
-        loss_before=found.label_power,
-        loss_after=float(found.levels[-1]),
+        loss_before=modes.label_power,
+        loss_after=float(modes.levels[-1]),
         equation=equation,
     )
 
 
-def _closed_form(found: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
+def _closed_form(modes: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
     """T9."""
-    size, best = len(found.order), float(found.amplitude[found.order[0]])
-    rate = 2 * np.sqrt(size) * float(found.drive[found.order[0]])
+    size, best = len(modes.order), float(modes.amplitude[modes.order[0]])
+    rate = 2 * np.sqrt(size) * float(modes.drive[modes.order[0]])
     odds = best * np.sqrt(size) / amplitude - 1
     half_way = odds * _HALF_WAY / (1 - _HALF_WAY)
     drop_time = float(np.log(half_way) / rate) if half_way >= 1 else None
     time = _default_times(drop_time, 36 / rate) if grid is None else grid
     diagonal = best / (1 + odds * np.exp(-rate * time))
-    return _course(found, time, np.repeat(diagonal[:, None], size, axis=1), drop_time, "T9")
+    return _course(modes, time, np.repeat(diagonal[:, None], size, axis=1), drop_time, "T9")
 
 
-def _reduced_flow(found: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
+def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
     """T10, for ln s and m."""
-    drive, saturation = found.drive[found.order], found.saturation[found.order]
-    middle = (found.levels[0] - found.levels[-1]) / 2
+    drive, saturation = modes.drive[modes.order], modes.saturation[modes.order]
+    middle = (modes.levels[0] - modes.levels[-1]) / 2
 
     def velocity(_: float, state: FloatArray) -> FloatArray:
         size, direction = np.exp(state[0]), state[1:]
@@ -173,13 +173,13 @@ def _reduced_flow(found: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     solve = partial(solve_ivp, velocity, method="LSODA", rtol=1e-10, atol=1e-12)
     drop_time = None
     if to_go(0.0, begin) > 0:
-        longest = 1e3 * (1 + abs(np.log(amplitude))) / found.growth_rate
+        longest = 1e3 * (1 + abs(np.log(amplitude))) / modes.growth_rate
         risen = solve((0.0, longest), begin, events=to_go)
         drop_time = float(risen.t_events[0][0])
-    slowest = float(np.linalg.norm(found.amplitude) * saturation.min())
+    slowest = float(np.linalg.norm(modes.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid
     states = solve((0.0, max(float(time[-1]), 1e-9)), begin, t_eval=time).y
-    return _course(found, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
+    return _course(modes, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
 
 
 def _default_times(drop_time: float | None, tail: float) -> FloatArray:

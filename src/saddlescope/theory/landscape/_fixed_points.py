@@ -11,16 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from saddlescope.attention import AbstractAttention, Weights
-from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.tables import html_table, name_eigenvectors, text_table
 from saddlescope.theory.landscape._modes import Modes, modes
-from saddlescope.theory.parametrisation import (
-    check_blocks,
-    is_merged,
-    linear_model,
-    population_law,
-)
+from saddlescope.theory.parametrisation import check_blocks, is_merged, linear_model, population_law
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +53,7 @@ class FixedPoint:
     @property
     def effective_map(self) -> Float[np.ndarray, "D D"]:
         """$W_S$, in the task's own coordinates."""
-        learned: FloatArray = (self.directions.T * self.amplitudes) @ self.directions
-        return learned
+        return (self.directions.T * self.amplitudes) @ self.directions
 
     def __str__(self) -> str:
         return text_table(_HEADINGS, [self.cells])
@@ -171,12 +164,12 @@ def plateau_losses(
     """
     if model is not None and is_merged(model):
         return fixed_points(task, model=model).losses
-    found = modes(task)
-    found.require_order("the sequence of plateaus")
+    task_modes = modes(task)
+    task_modes.require_order("the sequence of plateaus")
     if model is None:
-        return found.levels
+        return task_modes.levels
     check_blocks(model, task)
-    return found.levels[: linear_model(model).capacity(found.dimension) + 1]
+    return task_modes.levels[: linear_model(model).capacity(task_modes.dimension) + 1]
 
 
 def fixed_points(task: object, *, model: AbstractAttention | None = None) -> FixedPoints:
@@ -197,28 +190,30 @@ def fixed_points(task: object, *, model: AbstractAttention | None = None) -> Fix
     """
     if model is not None:
         check_blocks(model, task)
-    found = modes(task)
-    every = tuple(int(mode) for mode in np.flatnonzero(found.active))
+    task_modes = modes(task)
+    every = tuple(int(mode) for mode in np.flatnonzero(task_modes.active))
     if model is not None and is_merged(model):
-        zero = FixedPoint((), found.label_power, model.heads if every else 0, False, found)
-        least = FixedPoint(every, float(found.levels[-1]), 0, False, found)
-        return FixedPoints((zero, least) if every else (zero,), found)
+        zero = FixedPoint(
+            (), task_modes.label_power, model.heads if every else 0, False, task_modes
+        )
+        least = FixedPoint(every, float(task_modes.levels[-1]), 0, False, task_modes)
+        return FixedPoints((zero, least) if every else (zero,), task_modes)
     if len(every) > _MOST_MODES:
         raise InvalidInput(
             "dimension", len(every), f"the 2^D fixed points are listed up to D = {_MOST_MODES}"
         )
-    capacity = len(every) if model is None else linear_model(model).capacity(found.dimension)
-    subsets = _subsets(found, capacity)
-    membership = np.zeros((len(subsets), found.dimension), dtype=bool)
+    capacity = len(every) if model is None else linear_model(model).capacity(task_modes.dimension)
+    subsets = _subsets(task_modes, capacity)
+    membership = np.zeros((len(subsets), task_modes.dimension), dtype=bool)
     for row, subset in enumerate(subsets):
         membership[row, list(subset)] = True
-    losses = found.label_power - membership @ found.drop
-    indices = found.saddle_index(membership, 1 if model is None else linear_model(model).pairs)
+    losses = task_modes.label_power - membership @ task_modes.drop
+    indices = task_modes.saddle_index(membership, 1 if model is None else linear_model(model).pairs)
     points = tuple(
-        FixedPoint(subset, float(loss), int(index), _is_partial(found, subset), found)
+        FixedPoint(subset, float(loss), int(index), _is_partial(task_modes, subset), task_modes)
         for subset, loss, index in zip(subsets, losses, indices, strict=True)
     )
-    return FixedPoints(points, found)
+    return FixedPoints(points, task_modes)
 
 
 def minimum(task: object) -> Minimum:
@@ -254,26 +249,26 @@ def minimal_norm_weights(
     [1.3193, 0.0]
     """
     check_blocks(model, task)
-    found = modes(task)
-    subset = found.subset(point.subset if isinstance(point, FixedPoint) else point)
-    if is_merged(model) and 0 < len(subset) < len(found.order):
+    task_modes = modes(task)
+    subset = task_modes.subset(point.subset if isinstance(point, FixedPoint) else point)
+    if is_merged(model) and 0 < len(subset) < len(task_modes.order):
         raise InvalidInput("subset", subset, "merged attention rests at none or all of its modes")
-    directions, amplitudes = found.basis[:, list(subset)], found.amplitude[list(subset)]
+    directions, amplitudes = task_modes.basis[:, list(subset)], task_modes.amplitude[list(subset)]
     learned = (directions * amplitudes) @ directions.T
     return linear_model(model).realise(learned / model.gain(population_law(task).fixed_length))
 
 
-def _subsets(found: Modes, capacity: int) -> list[tuple[int, ...]]:
+def _subsets(modes: Modes, capacity: int) -> list[tuple[int, ...]]:
     """One subset for each way to learn some of every group of equal drops, by size."""
-    choices = [[group[:count] for count in range(len(group) + 1)] for group in found.equal_drops]
+    choices = [[group[:count] for count in range(len(group) + 1)] for group in modes.equal_drops]
     every = (tuple(sorted(sum(parts, ()))) for parts in product(*choices))
     return sorted((s for s in every if len(s) <= capacity), key=lambda s: (len(s), s))
 
 
-def _representative(found: Modes, subset: tuple[int, ...]) -> tuple[int, ...]:
-    parts = [group[: len(set(group) & set(subset))] for group in found.equal_drops]
+def _representative(modes: Modes, subset: tuple[int, ...]) -> tuple[int, ...]:
+    parts = [group[: len(set(group) & set(subset))] for group in modes.equal_drops]
     return tuple(sorted(sum(parts, ())))
 
 
-def _is_partial(found: Modes, subset: tuple[int, ...]) -> bool:
-    return any(0 < len(set(group) & set(subset)) < len(group) for group in found.equal_drops)
+def _is_partial(modes: Modes, subset: tuple[int, ...]) -> bool:
+    return any(0 < len(set(group) & set(subset)) < len(group) for group in modes.equal_drops)

@@ -48,8 +48,7 @@ class Modes:
     @property
     def saturation(self) -> Float[np.ndarray, " D"]:
         r"""$b_d\kappa_d$."""
-        saturation: FloatArray = self.summary * self.query_eigenvalues
-        return saturation
+        return self.summary * self.query_eigenvalues
 
     @property
     def growth_rate(self) -> float:
@@ -66,8 +65,7 @@ class Modes:
     @cached_property
     def drop(self) -> Float[np.ndarray, " D"]:
         r"""$\Delta_d = c_d\xi_d$, by how much the loss falls: who is stable once learned."""
-        drop: FloatArray = self.drive * self.amplitude
-        return drop
+        return self.drive * self.amplitude
 
     @cached_property
     def active(self) -> Bool[np.ndarray, " D"]:
@@ -102,7 +100,7 @@ class Modes:
 
     @cached_property
     def drop_ranks(self) -> Int[np.ndarray, " D"]:
-        """The place of each mode's drop among the distinct ones, 0 for the largest."""
+        """The rank of each mode's drop among the distinct ones, 0 for the largest."""
         return _ranks(self.drop)
 
     def _grouped(self, *ranks: Int[np.ndarray, " D"]) -> tuple[tuple[int, ...], ...]:
@@ -138,8 +136,7 @@ class Modes:
         inside = membership.astype(int)
         outside = (self.active & ~membership).astype(int)
         spare = -inside.sum(1) % rank
-        index: Int[np.ndarray, " S"] = ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
-        return index
+        return ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
 
     def require_order(self, claim: str) -> None:
         """Raise where the in-order path is not claimed, because the two orders disagree."""
@@ -160,10 +157,10 @@ def modes(task: object) -> Modes:
     `common_basis`. Random context lengths enter through $E[1/N]$.
 
     >>> from saddlescope.task import InContextRegression
-    >>> found = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
-    >>> found.amplitude.round(3).tolist()
+    >>> of_task = modes(InContextRegression([.4, .3, .2, .1], context_length=31))
+    >>> of_task.amplitude.round(3).tolist()
     [2.246, 2.925, 4.189, 7.381]
-    >>> found.orders_agree
+    >>> of_task.orders_agree
     True
     """
     law = population_law(task)
@@ -205,7 +202,7 @@ def _diagonal(matrix: Float[np.ndarray, "D D"], basis: Float[np.ndarray, "D D"])
 
 
 def _ranks(values: Float[np.ndarray, " D"]) -> Int[np.ndarray, " D"]:
-    """The place of each value among the distinct ones, 0 for the largest."""
+    """The rank of each value among the distinct ones, 0 for the largest."""
     order = np.argsort(-values, kind="stable")
     falling = values[order]
     steps = -np.diff(falling) > SAME_EIGENVALUE * falling[:-1] + _ROUNDING * falling[0]

@@ -35,8 +35,8 @@ def conserved_quantities(model: AbstractAttention, weights: GivenWeights) -> Wei
     >>> import numpy as np
     >>> from saddlescope.attention import SeparateAttention
     >>> start = {"v": np.array([2.]), "k": np.array([[[3., 0.]]]), "q": np.array([[[0., 1.]]])}
-    >>> found = conserved_quantities(SeparateAttention(heads=1), start)
-    >>> found["key_query_balance"].tolist(), found["key_value_balance"].tolist()
+    >>> balances = conserved_quantities(SeparateAttention(heads=1), start)
+    >>> balances["key_query_balance"].tolist(), balances["key_value_balance"].tolist()
     ([[8.0]], [5.0])
     """
     axes = model.axes

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.attention import AbstractAttention, Weights
+from saddlescope.attention import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._fixed_points import minimal_norm_weights
 from saddlescope.theory.landscape._modes import Modes, modes
-from saddlescope.theory.parametrisation import (
-    is_merged,
-    linear_model,
-    normalised_weights,
-)
+from saddlescope.theory.parametrisation import is_merged, linear_model, normalised_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +47,14 @@ def escape_directions(
     >>> [(way.learned, way.towards) for way in escape_directions(model, task, [1])]
     [(1, 0)]
     """
-    found = modes(task)
-    members = found.subset(subset)
+    task_modes = modes(task)
+    members = task_modes.subset(subset)
     at = normalised_weights(model, task, minimal_norm_weights(model, task, members))
-    ways = _leave_zero(model, found) if is_merged(model) and not members else []
+    ways = _leave_zero(model, task_modes) if is_merged(model) and not members else []
     if not is_merged(model):
         for head in np.flatnonzero(at["v"]):
             for pair in range(at["k"].shape[1]):
-                ways += _turn_or_grow(model, found, members, at, int(head), pair)
+                ways += _turn_or_grow(linear_model(model), task_modes, members, at, int(head), pair)
     return tuple(sorted(ways, key=lambda way: -way.rate))
 
 
@@ -84,9 +80,9 @@ def escape_direction(
     return ways[0]
 
 
-def _leave_zero(model: AbstractAttention, found: Modes) -> list[EscapeDirection]:
-    drive = (found.basis * found.drive) @ found.basis.T
-    rate = found.growth_rate
+def _leave_zero(model: AbstractAttention, modes: Modes) -> list[EscapeDirection]:
+    drive = (modes.basis * modes.drive) @ modes.basis.T
+    rate = modes.growth_rate
     ways = []
     for head in range(model.heads):
         v, u = np.zeros(model.heads), np.zeros((model.heads, *drive.shape))
@@ -97,37 +93,32 @@ def _leave_zero(model: AbstractAttention, found: Modes) -> list[EscapeDirection]
 
 
 def _turn_or_grow(
-    model: AbstractAttention,
-    found: Modes,
+    linear: AbstractLinearAttention,
+    modes: Modes,
     members: tuple[int, ...],
     at: Weights,
     head: int,
     pair: int,
 ) -> list[EscapeDirection]:
     """The ways out that move one key–query pair of a head that is in use."""
-    value = float(at["v"][head])
-    carried = np.abs(at["k"][head, pair] @ found.basis)
-    learned = int(carried.argmax()) if carried.any() else None
-    amplitude = 0.0 if learned is None else float(found.amplitude[learned])
+    along = np.abs(at["k"][head, pair] @ modes.basis)
+    learned = int(along.argmax()) if along.any() else None
+    amplitude = 0.0 if learned is None else float(modes.amplitude[learned])
     ways = []
-    for towards in found.order:
+    held = 0 if learned is None else learned
+    for towards in modes.order:
         if towards in members:
             continue
-        held = 0 if learned is None else learned
-        on_key = found.summary[towards] * found.query_eigenvalues[held] * amplitude
-        on_query = found.summary[held] * found.query_eigenvalues[towards] * amplitude
-        drive = found.drive[towards]
-        speed = np.hypot((on_key - on_query) / 2, drive) - (on_key + on_query) / 2
-        if learned is not None and found.drop_ranks[towards] >= found.drop_ranks[learned]:
+        if learned is not None and modes.drop_ranks[towards] >= modes.drop_ranks[learned]:
             continue
+        on_key = modes.summary[towards] * modes.query_eigenvalues[held] * amplitude
+        on_query = modes.summary[held] * modes.query_eigenvalues[towards] * amplitude
+        drive = modes.drive[towards]
+        speed = np.hypot((on_key - on_query) / 2, drive) - (on_key + on_query) / 2
         direction = {name: np.zeros_like(array) for name, array in at.items()}
         key, query = np.array([drive, speed + on_key]) / np.hypot(drive, speed + on_key)
-        direction["k"][head, pair] = key * found.basis[:, towards]
-        direction["q"][head, pair] = query * found.basis[:, towards]
-        rate = value * float(speed)
-        ways.append(
-            EscapeDirection(
-                head, learned, int(towards), rate, linear_model(model).from_attention(direction)
-            )
-        )
+        direction["k"][head, pair] = key * modes.basis[:, towards]
+        direction["q"][head, pair] = query * modes.basis[:, towards]
+        rate, weights = float(at["v"][head]) * float(speed), linear.from_attention(direction)
+        ways.append(EscapeDirection(head, learned, int(towards), rate, weights))
     return ways

@@ -27,17 +27,17 @@ def saddle_graph(task: object) -> SaddleGraph:
     (16, 32, ((), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)))
     """
     nodes = fixed_points(task)
-    found = nodes.modes
+    modes = nodes.modes
     known = {point.subset for point in nodes}
     edges = []
     for subset in known:
-        for group in found.equal_drops:
+        for group in modes.equal_drops:
             # A group is learned from its first member on: the next one is the one edge into it.
             new = [mode for mode in group if mode not in subset][:1]
             if new:
                 edges.append((subset, tuple(sorted((*subset, *new)))))
     path = None
-    if found.orders_agree:
-        learned = [found.order[:count].tolist() for count in range(len(found.order) + 1)]
+    if modes.orders_agree:
+        learned = [modes.order[:count].tolist() for count in range(len(modes.order) + 1)]
         path = tuple(nodes.at(subset).subset for subset in learned)
     return SaddleGraph(nodes, tuple(sorted(edges, key=lambda e: (len(e[0]), e))), path)

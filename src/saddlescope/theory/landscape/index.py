@@ -36,10 +36,10 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
     >>> saddle_index(task, [0, 1]), saddle_index(task, [2, 3])
     (0, 4)
     """
-    found = modes(task)
-    membership = np.zeros((1, found.dimension), dtype=bool)
-    membership[0, list(found.subset(subset))] = True
-    return int(found.saddle_index(membership, whole_number("rank", rank))[0])
+    task_modes = modes(task)
+    membership = np.zeros((1, task_modes.dimension), dtype=bool)
+    membership[0, list(task_modes.subset(subset))] = True
+    return int(task_modes.saddle_index(membership, whole_number("rank", rank))[0])
 
 
 def hessian(
@@ -77,10 +77,7 @@ def hessian(
 
 
 def hessian_index(
-    model: AbstractAttention,
-    task: object,
-    weights: GivenWeights,
-    tolerance: float = 1e-9,
+    model: AbstractAttention, task: object, weights: GivenWeights, tolerance: float = 1e-9
 ) -> int:
     """The number of negative eigenvalues of the Hessian at given weights.
 

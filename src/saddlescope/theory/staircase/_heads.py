@@ -20,7 +20,7 @@ class _Part(NamedTuple):
     directions that the winners before hold.
     """
 
-    place: slice
+    heads: slice
     force: Float[np.ndarray, "D D"]
     value: Float[np.ndarray, "h 1 1"]
     keys: Float[np.ndarray, "h R D"]
@@ -46,15 +46,15 @@ class Heads:
     """
 
     def __init__(
-        self, found: Modes, rank: int, learned: Sequence[int], standing: FloatArray, held: int
+        self, modes: Modes, rank: int, learned: Sequence[int], standing: FloatArray, held: int
     ) -> None:
-        self._shape = (-1, rank, found.dimension)
+        self._shape = (-1, rank, modes.dimension)
         self._learned = learned
-        self._left, self._right = np.sqrt(found.summary), np.sqrt(found.query_eigenvalues)
-        self._damping = np.outer(found.summary, found.query_eigenvalues)
-        drive = np.diag(found.drive)
+        self._left, self._right = np.sqrt(modes.summary), np.sqrt(modes.query_eigenvalues)
+        self._damping = np.outer(modes.summary, modes.query_eigenvalues)
+        drive = np.diag(modes.drive)
         self._force = drive - self._damping * standing
-        self._loss = found.label_power - float(((drive + self._force) * standing).sum())
+        self._loss = modes.label_power - float(((drive + self._force) * standing).sum())
         left, _, right = np.linalg.svd(self._left[:, None] * standing * self._right)
         self._spans = left[:, :held], right[:held].T
 
@@ -67,7 +67,7 @@ class Heads:
             pull = part.queries @ part.force.T - part.value * own_pull
             own_push = self._right * (on_keys @ part.own_queries)
             push = part.keys @ part.force - part.value * own_push
-            speed, key_speed, query_speed = self._split(speeds[part.place])
+            speed, key_speed, query_speed = self._split(speeds[part.heads])
             speed[:, 0, 0] = (part.keys * pull).sum((1, 2))
             key_speed[:] = part.value * pull
             query_speed[:] = part.value * push
@@ -81,7 +81,7 @@ class Heads:
             linear = (part.keys * (part.queries @ part.force.T)).sum((1, 2))
             size = part.value[:, 0, 0]
             losses = together - size * (2 * linear - size * (on_keys * on_queries).sum((1, 2)))
-            if part.place.start < len(self._learned):
+            if part.heads.start < len(self._learned):
                 together = float(losses[0])
             else:
                 with_other = losses
@@ -92,13 +92,12 @@ class Heads:
         scale = np.outer(self._left, self._right)
         maps = [part.value * (part.own_keys.mT @ part.own_queries) for part in self._parts(rows)]
         whitened = np.concatenate(maps)
-        own: FloatArray = np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
-        return own
+        return np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
 
     def _parts(self, rows: FloatArray) -> Iterator[_Part]:
         force, spans = self._force, self._spans
-        for place, count in enumerate(self._learned):
-            part = self._part(rows, slice(place, place + 1), force, spans)
+        for head, count in enumerate(self._learned):
+            part = self._part(rows, slice(head, head + 1), force, spans)
             yield part
             own = part.value[0] * (part.own_keys[0].T @ part.own_queries[0])
             force = force - self._left[:, None] * own * self._right
@@ -109,17 +108,17 @@ class Heads:
     def _part(
         self,
         rows: FloatArray,
-        place: slice,
+        heads: slice,
         force: FloatArray,
         spans: tuple[FloatArray, FloatArray],
     ) -> _Part:
-        value, keys, queries = self._split(rows[place])
+        value, keys, queries = self._split(rows[heads])
         own_keys, own_queries = keys * self._left, queries * self._right
         left, right = spans
         if left.shape[1]:
             own_keys = own_keys - (own_keys @ left) @ left.T
             own_queries = own_queries - (own_queries @ right) @ right.T
-        return _Part(place, force, value, keys, queries, own_keys, own_queries)
+        return _Part(heads, force, value, keys, queries, own_keys, own_queries)
 
     def _split(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Views of values `[h, 1, 1]`, keys and queries `[h, R, D]`."""

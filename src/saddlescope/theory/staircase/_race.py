@@ -45,8 +45,8 @@ class Race:
     `rows[H, 1+2RD]` are the initial weights in the common eigenbasis, as in `Heads`.
     """
 
-    def __init__(self, found: Modes, rows: FloatArray, rank: int) -> None:
-        self.modes = found
+    def __init__(self, modes: Modes, rows: FloatArray, rank: int) -> None:
+        self.modes = modes
         self.rank = rank
         self.winners: list[int] = []
         self.learned: dict[int, list[int]] = {head: [] for head in range(len(rows))}
@@ -111,7 +111,7 @@ class Race:
     def most_grown(self, maps: dict[int, FloatArray]) -> tuple[int, int]:
         """Among heads with room, the one that has grown the most along a free mode; that mode."""
         given = {mode for learned in self.learned.values() for mode in learned}
-        found = []
+        candidates = []
         for head, reached in maps.items():
             fall = np.diagonal(reached) * self.modes.drive
             for group in self.modes.eigenspaces:
@@ -119,8 +119,8 @@ class Race:
                 held = len(set(group) & set(self.learned[head]))
                 grown = float(fall[list(group)].sum()) - held * float(self.modes.drop[group[0]])
                 if free and self.has_room(head):
-                    found.append((grown, head, free[0]))
-        _, head, mode = max(found)
+                    candidates.append((grown, head, free[0]))
+        _, head, mode = max(candidates)
         return head, mode
 
     def _target(self, reached: FloatArray) -> FloatArray:
@@ -131,8 +131,8 @@ class Race:
             count = int(np.rint(np.trace(reached[block]) / amplitude))
             if count > 0:
                 _, vectors = np.linalg.eigh(reached[block] + reached[block].T)
-                kept = vectors[:, -count:]
-                target[block] = amplitude * (kept @ kept.T)
+                own = vectors[:, -count:]
+                target[block] = amplitude * (own @ own.T)
         return target
 
 
@@ -172,7 +172,7 @@ class _Stage:
                 return self.crossing_within(solver)
             self.race.now = self.moment(solver.t, solver.y)
             quiet = np.flatnonzero(self.falls(solver.y)[1] < _QUIET * self.depth)
-            self.race.still_quiet([self.racing[place] for place in quiet])
+            self.race.still_quiet([self.racing[index] for index in quiet])
             if self.felt and self.race.settle(self.maps(solver.y, self.felt)):
                 return None
         return None
@@ -212,8 +212,8 @@ class _Stage:
 
     def maps(self, state: FloatArray, heads: list[int]) -> dict[int, FloatArray]:
         """The own maps of some of the heads that move."""
-        found = dict(zip(self.moving, self.heads.own_maps(state.reshape(self.shape)), strict=True))
-        return {head: found[head] for head in heads}
+        maps = self.heads.own_maps(state.reshape(self.shape))
+        return {head: maps[self.moving.index(head)] for head in heads}
 
     def crossing(self, time: float, state: FloatArray) -> Crossing:
         """Who has crossed: a winner with room that has done the better part, or another head."""

@@ -72,24 +72,24 @@ def predict_staircase(
     >>> from saddlescope.attention import RandomStart, SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> task, model = InContextRegression([.4, .3], context_length=31), SeparateAttention(heads=3)
-    >>> found = predict_staircase(model, task, RandomStart(.01).weights(model, task, seed=0))
-    >>> [(drop.direction, round(drop.loss_after, 4)) for drop in found.drops]
+    >>> staircase = predict_staircase(model, task, RandomStart(.01).weights(model, task, seed=0))
+    >>> [(drop.direction, round(drop.loss_after, 4)) for drop in staircase.drops]
     [(0, 0.3326), (1, 0.0617)]
     """
-    found = modes(task)
-    found.require_order("the staircase")
+    task_modes = modes(task)
+    task_modes.require_order("the staircase")
     if is_merged(model):
         raise InvalidInput("model", model, "must be separate; for merged attention see time_course")
     end = number("until", until, above=0.0)
     start = normalised_weights(model, task, weights)
-    pairs = [(start[name] @ found.basis).reshape(model.heads, -1) for name in ("k", "q")]
+    pairs = [(start[name] @ task_modes.basis).reshape(model.heads, -1) for name in ("k", "q")]
     race = Race(
-        found, np.concatenate([start["v"][:, None], *pairs], axis=1), linear_model(model).pairs
+        task_modes, np.concatenate([start["v"][:, None], *pairs], axis=1), linear_model(model).pairs
     )
     race.award_start()
     _require_small(race)
     held = tuple(sorted(mode for learned in race.learned.values() for mode in learned))
-    levels, drops = found.levels, []
+    levels, drops = task_modes.levels, []
     while not race.is_over and (crossing := race.next_crossing(end)) is not None:
         before, after = (float(loss) for loss in levels[race.count :][:2])
         race.award(crossing)
@@ -99,7 +99,7 @@ def predict_staircase(
     learned = {drop.direction for drop in drops} | set(held)
     return Staircase(
         drops=tuple(drops),
-        never_learned=tuple(int(mode) for mode in found.order if int(mode) not in learned),
+        never_learned=tuple(int(mode) for mode in task_modes.order if int(mode) not in learned),
         final_loss=float(levels[race.count]),
         until=end,
         learned_at_start=held,
@@ -108,11 +108,11 @@ def predict_staircase(
 
 def _require_small(race: Race) -> None:
     """Raise if a head that holds nothing is too large to wait on a plateau."""
-    found, values = race.modes, race.now.rows
+    values = race.now.rows
     middle = (values.shape[1] + 1) // 2
     parts = values[:, :1], values[:, 1:middle], values[:, middle:]
     sizes = np.max([np.linalg.norm(part, axis=1) for part in parts], axis=0)
-    rest = float(np.cbrt(found.amplitude.max(initial=0.0)))
+    rest = float(np.cbrt(race.modes.amplitude.max(initial=0.0)))
     for head, size in enumerate(sizes):
         if head not in race.winners and size > _LARGE * rest:
             raise TheoryDoesNotApply(

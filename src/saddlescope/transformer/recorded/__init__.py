@@ -56,9 +56,9 @@ def record(name: str, folder: str | Path) -> Path:
     """
     unfinished = Path(folder) / f"{name}-unfinished"
     dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run(unfinished)
-    kept = dataset.drop_vars([left for left in _LEFT_OUT if left in dataset])
+    metrics = dataset.drop_vars([left for left in _LEFT_OUT if left in dataset])
     plain = Path(folder) / f"{name}.nc"
-    save_metrics(kept, plain)
+    save_metrics(metrics, plain)
     packed = plain.with_name(f"{name}.nc.gz")
     # Without a time stamp the same metrics are the same file.
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 
 import equinox as eqx
 from jaxtyping import Array, Int, PRNGKeyArray
@@ -25,7 +26,7 @@ class AbstractSource(eqx.Module):
 
     @property
     def scored_from(self) -> int:
-        """The first place in a sequence whose token is to be predicted."""
+        """The first position in a sequence whose token is to be predicted."""
         return 1
 
     @property
@@ -41,6 +42,7 @@ class AbstractSource(eqx.Module):
         """Sequences that are not trained on: fresh ones, where the source never repeats itself."""
         return self.batch(key, size)
 
-    @abc.abstractmethod
     def written(self) -> Description:
-        """What names the source in a result and in a checkpoint."""
+        """What names the source in a result and in a checkpoint: all of it that is static."""
+        static = [field.name for field in dataclasses.fields(self) if field.metadata.get("static")]
+        return {name: getattr(self, name) for name in static}

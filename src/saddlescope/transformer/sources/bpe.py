@@ -60,8 +60,8 @@ class BytePairs:
     def encode(self, data: bytes) -> Int[np.ndarray, " T"]:
         """The tokens of some bytes: every merge in its turn."""
         tokens = np.frombuffer(data, np.uint8).astype(np.uint16)
-        for place, pair in enumerate(self.merges):
-            tokens = _merge(tokens, pair, BYTES + place)
+        for index, pair in enumerate(self.merges):
+            tokens = _merge(tokens, pair, BYTES + index)
         return tokens.astype(np.int32)
 
     def decode(self, tokens: ArrayLike) -> bytes:

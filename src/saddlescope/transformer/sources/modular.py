@@ -69,12 +69,12 @@ class ModularArithmetic(AbstractSource):
             raise InvalidInput("share", share, "must leave pairs to train on and to test on")
         order = np.asarray(jax.random.permutation(jax.random.key(self.seed), len(sequences)))
         self.train, self.test = (
-            jnp.asarray(sequences[places]) for places in (order[:size], order[size:])
+            jnp.asarray(sequences[rows]) for rows in (order[:size], order[size:])
         )
 
     @property
     def scored_from(self) -> int:
-        """The place of the result."""
+        """The position of the result."""
         return 3
 
     @property
@@ -92,12 +92,7 @@ class ModularArithmetic(AbstractSource):
 
     def written(self) -> Description:
         """What names the source."""
-        return {
-            "p": self.p,
-            "share": self.share,
-            "operation": self.operation,
-            "seed": self.seed,
-        }
+        return {"p": self.p, "share": self.share, "operation": self.operation, "seed": self.seed}
 
 
 def table(p: int, operation: Operation) -> Int[np.ndarray, "pair 4"]:
@@ -107,12 +102,8 @@ def table(p: int, operation: Operation) -> Int[np.ndarray, "pair 4"]:
     first, second = (operand.ravel() for operand in grid)
     if operation is Operation.divide:
         inverse = np.array([0, *(pow(b, -1, p) for b in range(1, p))])
-        found = first * inverse[second]
+        result = first * inverse[second]
     else:
-        compute = {
-            Operation.add: np.add,
-            Operation.subtract: np.subtract,
-            Operation.multiply: np.multiply,
-        }
-        found = compute[operation](first, second)
-    return np.stack([first, second, np.full_like(first, p), found % p], axis=1).astype(np.int32)
+        compute = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+        result = compute[operation](first, second)
+    return np.stack([first, second, np.full_like(first, p), result % p], axis=1).astype(np.int32)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
-from saddlescope.transformer.sources.base import AbstractSource, Description
+from saddlescope.transformer.sources.base import AbstractSource
 
 
 @kind("value", "repeated_tokens")
@@ -60,14 +60,5 @@ class RepeatedTokens(AbstractSource):
         for_tokens, for_periods = jax.random.split(key)
         block = jax.random.randint(for_tokens, (size, self.longest), 0, self.vocabulary)
         period = jax.random.randint(for_periods, (size,), self.shortest, self.longest + 1)
-        place = jnp.arange(self.context + 1, dtype=period.dtype)[None, :] % period[:, None]
-        return jnp.take_along_axis(block, place, axis=1), period
-
-    def written(self) -> Description:
-        """What names the source."""
-        return {
-            "vocabulary": self.vocabulary,
-            "context": self.context,
-            "shortest": self.shortest,
-            "longest": self.longest,
-        }
+        index = jnp.arange(self.context + 1, dtype=period.dtype)[None, :] % period[:, None]
+        return jnp.take_along_axis(block, index, axis=1), period

@@ -85,8 +85,8 @@ class Text(AbstractSource):
             tokens, self.vocabulary = np.frombuffer(data, np.uint8), 256
             self.pairs = None
         self.digest = hashlib.sha256(tokens.tobytes()).hexdigest()[:16]
-        kept = int(len(tokens) * (1 - _HELD_OUT_SHARE))
-        if len(tokens) - kept <= self.context:
+        border = int(len(tokens) * (1 - _HELD_OUT_SHARE))
+        if len(tokens) - border <= self.context:
             raise InvalidInput(
                 "path",
                 path,
@@ -94,7 +94,7 @@ class Text(AbstractSource):
             )
         # Small whole numbers, so that megabytes of text stay megabytes on the device.
         tokens = tokens.astype(np.uint8 if self.vocabulary <= 256 else np.uint16)
-        self.train, self.test = jnp.asarray(tokens[:kept]), jnp.asarray(tokens[kept:])
+        self.train, self.test = jnp.asarray(tokens[:border]), jnp.asarray(tokens[border:])
 
     def batch(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
         """Passages to train on."""
@@ -123,8 +123,8 @@ class Text(AbstractSource):
         self, tokens: UInt[Array, " tokens"], key: PRNGKeyArray, size: int
     ) -> Int[Array, "S T"]:
         starts = jax.random.randint(key, (size,), 0, tokens.shape[0] - self.context)
-        places = starts[:, None] + jnp.arange(self.context + 1, dtype=starts.dtype)[None, :]
-        return tokens[places].astype(jnp.int32)
+        index = starts[:, None] + jnp.arange(self.context + 1, dtype=starts.dtype)[None, :]
+        return tokens[index].astype(jnp.int32)
 
 
 def read(path: str | Path | None, most_bytes: int, endings: tuple[str, ...] = ENDINGS) -> bytes:
@@ -135,7 +135,7 @@ def read(path: str | Path | None, most_bytes: int, endings: tuple[str, ...] = EN
             return opened.read(most_bytes)
     if not root.is_dir():
         raise InvalidInput("path", str(path), "must be a file or a folder that can be read")
-    found = [
+    files = [
         file
         for file in root.rglob("*")
         if file.suffix in endings
@@ -143,10 +143,10 @@ def read(path: str | Path | None, most_bytes: int, endings: tuple[str, ...] = EN
         and file.is_file()
     ]
     # By a digest of the name: neighbours in a folder are alike, and the last tenth should be too.
-    found.sort(key=lambda file: hashlib.sha256(str(file.relative_to(root)).encode()).digest())
+    files.sort(key=lambda file: hashlib.sha256(str(file.relative_to(root)).encode()).digest())
     parts: list[bytes] = []
     missing = most_bytes
-    for file in found:
+    for file in files:
         if missing <= 0:
             break
         parts.append(file.read_bytes()[:missing])

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
-from saddlescope.transformer.sources.base import AbstractSource, Description
+from saddlescope.transformer.sources.base import AbstractSource
 
 
 @kind("value", "bigram_triggers")
@@ -101,17 +101,6 @@ class BigramTriggers(AbstractSource):
         first = first.astype(outputs.dtype)
         _, rest = jax.lax.scan(follow, first, draws)
         return jnp.concatenate([first[:, None], rest.T], axis=1), outputs
-
-    def written(self) -> Description:
-        """What names the source."""
-        return {
-            "vocabulary": self.vocabulary,
-            "context": self.context,
-            "triggers": self.triggers,
-            "concentration": self.concentration,
-            "trigger_share": self.trigger_share,
-            "seed": self.seed,
-        }
 
 
 # A gap of .2 or more (trigger_share) is closed to rounding by then.
