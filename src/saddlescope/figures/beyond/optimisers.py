@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optax
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Optimiser
 from saddlescope.figures.beyond.descents import descent_numbers, first_drop_times
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    shades,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import STAIRCASE, initial_scale
 from saddlescope.setting import Setting
@@ -153,7 +143,7 @@ class Optimisers(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=3.7, height=2.7)
+        drawing, axes = panels.sheet(2, 2, width=3.7, height=2.7)
         _draw_momentum(axes[0, 0], data)
         _draw_adam(axes[0, 1], data, self.adam_rate)
         _draw_scales(axes[1, 0], data)
@@ -168,10 +158,10 @@ def _exponents(data: xr.Dataset, name: str) -> FloatArray:
     return slopes
 
 
-def _draw_momentum(axes: Any, data: xr.Dataset) -> None:
-    levels(axes, data["level_loss"], "levels (T7)")
+def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:
+    panels.levels(axes, data["level_loss"], "levels (T7)")
     for seed in range(min(3, data.sizes["seed"])):
-        tint, first = colour(seed), seed == 0
+        tint, first = panels.colour(seed), seed == 0
         axes.plot(
             data["flow_time"],
             data["flow_loss"][seed],
@@ -190,63 +180,65 @@ def _draw_momentum(axes: Any, data: xr.Dataset) -> None:
         )
     begin = float(np.nanmin(data["flow_drop_time"])) / 3
     axes.set(xscale="log", xlim=(begin, float(data["flow_time"][-1])), ylim=(0, None))
-    axes.set(xlabel=TIME_LABEL, ylabel=LOSS_LABEL)
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
     axes.set_title("(a)", loc="right")
-    legend(axes)
+    panels.legend(axes)
 
 
-def _draw_adam(axes: Any, data: xr.Dataset, rate: float) -> None:
-    levels(axes, data["level_loss"])
-    tints = shades(data.sizes["scale"])
-    for place, scale in enumerate(data["scale"].to_numpy()):
+def _draw_adam(axes: Axes, data: xr.Dataset, rate: float) -> None:
+    panels.levels(axes, data["level_loss"])
+    tints = panels.shades(data.sizes["scale"])
+    for index, scale in enumerate(data["scale"].to_numpy()):
         for seed in range(data.sizes["seed"]):
             axes.plot(
                 data["adam_time"],
-                data["adam_scale_loss"][place, seed],
-                color=tints[place],
+                data["adam_scale_loss"][index, seed],
+                color=tints[index],
                 linewidth=0.9,
                 label=f"$w={scale:g}$" if seed == 0 else None,
             )
     last = float(data["adam_time"][-1])
-    axes.set(xscale="log", xlim=(20, last), ylim=(0, None), ylabel=LOSS_LABEL)
+    axes.set(xscale="log", xlim=(20, last), ylim=(0, None), ylabel=panels.LOSS_LABEL)
     axes.set_xlabel(rf"steps of Adam, rate {rate:g}")
     axes.set_title("(b)", loc="right")
-    legend(axes, columns=2)
+    panels.legend(axes, columns=2)
 
 
-def _draw_scales(axes: Any, data: xr.Dataset) -> None:
+def _draw_scales(axes: Axes, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
-    for place, (name, text, sign) in enumerate(
+    for index, (name, text, sign) in enumerate(
         [("flow", r"flow,  $t/\tau$", "o"), ("adam", "Adam,  rate × steps", "s")]
     ):
         for seed in range(data.sizes["seed"]):
             label = text if seed == 0 else None
             times = data[f"{name}_first_drop"][:, seed]
-            axes.plot(scale, times, "-", color=colour(place), linewidth=0.6)
-            axes.plot(scale, times, sign, color=colour(place), markersize=4, label=label)
+            axes.plot(scale, times, "-", color=panels.colour(index), linewidth=0.6)
+            axes.plot(scale, times, sign, color=panels.colour(index), markersize=4, label=label)
     middle = data["flow_first_drop"].median("seed").to_numpy()
     reference = middle[-1] * scale[-1] / scale
-    axes.plot(scale, reference, color=THEORY_COLOUR, label=r"$\propto 1/w$ (T12)", **THEORY)
+    axes.plot(
+        scale, reference, color=panels.THEORY_COLOUR, label=r"$\propto 1/w$ (T12)", **panels.THEORY
+    )
     axes.set(xscale="log", yscale="log", xlabel="scale of the start  $w$")
     axes.set_xticks(scale, [f"{value:g}" for value in scale])
     axes.set_xticks([], minor=True)
     axes.set_ylabel("time of the first drop")
     axes.set_title("(c)", loc="right")
-    legend(axes, columns=2)
+    panels.legend(axes, columns=2)
 
 
-def _draw_shares(axes: Any, data: xr.Dataset) -> None:
+def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
     for name, sign in (("flow", "-"), ("adam", (0, (1, 1)))):
         share = data[f"{name}_share"]
         for mode in range(1, data.sizes["direction"]):
             axes.plot(
                 share[:, 0],
                 share[:, mode],
-                color=colour(mode),
+                color=panels.colour(mode),
                 linestyle=sign,
                 linewidth=1.8,
                 label=f"{'flow' if name == 'flow' else 'Adam'}, $e_{mode + 1}$",
             )
     axes.set(xlabel="share learned of $e_1$", ylabel="share learned of $e_2$ to $e_4$")
     axes.set_title("(d)", loc="right")
-    legend(axes)
+    panels.legend(axes)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -40,6 +40,8 @@ class SaddleGraphFigure(AbstractFigure):
 
     setting: Setting = STAIRCASE
 
+    varied = ("at", "spacing")
+
     id = "saddle-graph"
     title = "The way of training through the graph of saddles"
     source = "beyond the papers (T16)"
@@ -68,26 +70,26 @@ class SaddleGraphFigure(AbstractFigure):
         run = watch.train("staircase", self.setting.replace(at=times))
         data = staircase_numbers(run)
         graph = saddle_graph(task)
-        points, places = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
+        points, number = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
         assert graph.path is not None
         membership = np.zeros((len(points), task.dimension), dtype=np.int32)
         lowest, highest = np.zeros(len(points)), np.zeros(len(points))
         index = np.zeros(len(points), dtype=np.int32)
-        for place, point in enumerate(points):
-            membership[place, list(point.subset)] = 1
+        for node, point in enumerate(points):
+            membership[node, list(point.subset)] = 1
             weights = minimal_norm_weights(model, task, point)
-            index[place] = hessian_index(model, task, weights, _ZERO)
+            index[node] = hessian_index(model, task, weights, _ZERO)
             eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
-            lowest[place], highest[place] = eigenvalues[0], eigenvalues[-1]
+            lowest[node], highest[node] = eigenvalues[0], eigenvalues[-1]
         data["member"] = (("node", "direction"), membership)
         data["node_loss"] = ("node", points.losses)
         data["node_trace"] = ("node", np.array([np.trace(p.effective_map) for p in points]))
         data["inversions"] = ("node", points.indices.astype(np.int32))
         data["hessian_index"] = ("node", index)
         data["lowest_eigenvalue"] = ("node", lowest / highest.max())
-        edges = np.array([[places[a], places[b]] for a, b in graph.edges], dtype=np.int32)
+        edges = np.array([[number[a], number[b]] for a, b in graph.edges], dtype=np.int32)
         data["edge"] = (("link", "end"), edges)
-        data["path"] = ("level", np.array([places[subset] for subset in graph.path], np.int32))
+        data["path"] = ("level", np.array([number[subset] for subset in graph.path], np.int32))
         maps = np.array([point.effective_map for point in points])
         return _with_visits(data, run, maps)
 
@@ -174,7 +176,7 @@ def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dat
     return data
 
 
-def _draw_graph(axes: Any, data: xr.Dataset) -> None:
+def _draw_graph(axes: Axes, data: xr.Dataset) -> None:
     trace, loss = data["node_trace"].to_numpy(), data["node_loss"].to_numpy()
     index = data["hessian_index"].to_numpy()
     for first, second in data["edge"].to_numpy():
@@ -203,13 +205,13 @@ def _draw_graph(axes: Any, data: xr.Dataset) -> None:
             zorder=3,
             label=f"index {value}",
         )
-    for place, member in enumerate(data["member"].to_numpy()):
+    for node, member in enumerate(data["member"].to_numpy()):
         name = ",".join(f"e_{n + 1}" for n in np.flatnonzero(member))
         # Training leaves the right-hand side of the in-order points free above, not below.
-        shift = (9, 6) if place in data["path"].to_numpy() else (9, 0)
-        ink = "black" if index[place] < (index.max() + 1) / 2 else "white"
-        spot = (trace[place], loss[place])
-        axes.text(*spot, str(index[place]), ha="center", va="center", fontsize=7.5, color=ink)
+        shift = (9, 6) if node in data["path"].to_numpy() else (9, 0)
+        ink = "black" if index[node] < (index.max() + 1) / 2 else "white"
+        spot = (trace[node], loss[node])
+        axes.text(*spot, str(index[node]), ha="center", va="center", fontsize=7.5, color=ink)
         axes.annotate(
             f"${name}$" if name else r"$\varnothing$",
             spot,
@@ -224,7 +226,7 @@ def _draw_graph(axes: Any, data: xr.Dataset) -> None:
     legend(axes, 6)
 
 
-def _draw_distances(axes: Any, data: xr.Dataset) -> None:
+def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
     styles = ("-", "--", "-.", ":", (0, (1, 1)))
     for level in range(one.sizes["level"]):

@@ -12,7 +12,7 @@ from saddlescope.figures.mainali.induction_sheet import (
     LABELS,
     AbstractInductionFigure,
     distance_claims,
-    emergence_claims,
+    emergence_claim,
     pace_claims,
     rank_claims,
 )
@@ -41,7 +41,7 @@ class Induction(AbstractInductionFigure):
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (
-            *emergence_claims(data),
+            emergence_claim(data),
             *rank_claims(data),
             *distance_claims(data),
             *pace_claims(data),

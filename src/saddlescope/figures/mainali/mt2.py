@@ -94,9 +94,9 @@ class MT2(AbstractModesFigure):
         _draw_distances(axes[0, 1], data)
         _draw_balance(axes[0, 2], data)
         first = float(data["exact_half_time"][0]) / 4
-        for place, panel in enumerate(axes[0]):
+        for panel, letter in zip(axes[0], "abc", strict=True):
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abc'[place]})", loc="right")
+            panel.set_title(f"({letter})", loc="right")
             legend(panel, 2)
         return drawing
 

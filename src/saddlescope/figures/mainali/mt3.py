@@ -28,6 +28,8 @@ from saddlescope.figures.mainali.linear_transformer_run import (
     EXACT_LABEL,
     LOGISTIC,
     LOGISTIC_LABEL,
+    QUICK_DESCENT,
+    QUICK_RATES,
     VECTOR_LOSS_LABEL,
     AbstractModesFigure,
 )
@@ -64,8 +66,7 @@ class MT3(AbstractModesFigure):
 
     @classmethod
     def quick(cls) -> MT3:
-        small = super().quick()
-        return cls(**{**vars(small), "grokking": "quick"})
+        return cls(QUICK_DESCENT, learning_rates=QUICK_RATES, grokking="quick")
 
     def compute(self, watch: Watch) -> xr.Dataset:
         halves = [half(watch) for half in watch.each((self._modes, self._grokking))]
@@ -75,13 +76,13 @@ class MT3(AbstractModesFigure):
         run = self.descend(watch)
         time = run["time"].to_numpy()
         data = run[["loss"]].merge(self.predict(time))
-        levels = coupled_plateau_losses(self.spectrum, self.context_length)
-        data["level_loss"] = ("level", levels)
+        spectrum, length = self.task.spectrum, self.task.context_length.longest
+        data["level_loss"] = ("level", coupled_plateau_losses(spectrum, length))
         for name in ("loss", "exact_loss", "logistic_loss"):
-            found = _stages_in_logarithmic_time(time, data[name].to_numpy())
+            drops, plateaus = _stages_in_logarithmic_time(time, data[name].to_numpy())
             prefix = name.removesuffix("loss")
-            data[f"{prefix}drop_time"] = (f"{prefix}drop", found[0])
-            data[f"{prefix}plateau_loss"] = (f"{prefix}plateau", found[1])
+            data[f"{prefix}drop_time"] = (f"{prefix}drop", drops)
+            data[f"{prefix}plateau_loss"] = (f"{prefix}plateau", plateaus)
         return data
 
     def _grokking(self, watch: Watch) -> xr.Dataset:
@@ -128,14 +129,14 @@ class MT3(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        panels = (_draw_loss, _draw_distance, draw_loss)
-        drawing, axes = sheet(1, len(panels), width=3.6, height=3.0)
+        drawing, axes = sheet(1, 3, width=3.6, height=3.0)
         begin = float(data["exact_half_time"][0]) / 4
-        for place, (panel, draw) in enumerate(zip(axes[0], panels, strict=True)):
+        draws = (_draw_loss, _draw_distance, draw_loss)
+        for panel, draw, letter in zip(axes[0], draws, "abc", strict=True):
             draw(panel, data)
             if draw is not draw_loss:
                 panel.set(xscale="log", xlim=(begin, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abc'[place]})", loc="right")
+            panel.set_title(f"({letter})", loc="right")
             legend(panel, 2)
         return drawing
 
@@ -144,9 +145,9 @@ def _stages_in_logarithmic_time(
     time: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """When the loss drops and where it rests, as the curve alone shows it."""
-    found = stages(loss[1:], np.log(time[1:]))
-    drops = np.array([drop.time for drop in found.drops])
-    return np.exp(drops), np.array([plateau.level for plateau in found.plateaus])
+    course = stages(loss[1:], np.log(time[1:]))
+    drops = np.array([drop.time for drop in course.drops])
+    return np.exp(drops), np.array([plateau.level for plateau in course.plateaus])
 
 
 def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
