@@ -42,9 +42,9 @@ _PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
 class Depth(AbstractFigure):
     """Linear attention with several layers on in-context regression (sections 2 and 5).
 
-    Merged heads, all blocks trained by descent on fresh batches, its gradients
-    clipped: predictions are polynomials of degree 3 to the number of layers, and some prompts
-    have gradients without measure. The rate falls to zero in the second half.
+    Merged heads, all blocks trained by descent on fresh batches, its gradients clipped: predictions
+    are polynomials of degree 3 to the number of layers, and some prompts have gradients without
+    measure. The rate falls to zero in the second half.
     """
 
     setting: Setting = _DESCENT
@@ -52,6 +52,7 @@ class Depth(AbstractFigure):
     clipping: float = 0.5
 
     varied = ("layers",)
+
     id = "depth"
     title = "Deeper attention goes through one step of descent to least squares"
     source = "Beyond the papers"
@@ -75,15 +76,9 @@ class Depth(AbstractFigure):
     @classmethod
     def quick(cls) -> Depth:
         small = _DESCENT.replace(
-            spectrum=(0.5, 0.3, 0.2),
-            context_length=20,
-            heads=3,
-            seeds=1,
-            steps=2000,
-            batch_size=128,
-            points=60,
+            spectrum=(0.5, 0.3, 0.2), context_length=20, heads=3, seeds=1, points=60
         )
-        return cls(small, depths=(1, 2))
+        return cls(small.replace(steps=2000, batch_size=128), depths=(1, 2))
 
     def compute(self, watch: Watch) -> xr.Dataset:
         task = of_kind(InContextRegression, self.setting.task)
@@ -97,17 +92,14 @@ class Depth(AbstractFigure):
             candidates = [known[name] for name in self._names()]
             traced = trace_algorithms(run, task, _PROBES, candidates=candidates)
             predicted = np.stack([_predict(run, seed, fresh) for seed in run.setting.seeds])
-            parts.append(
-                xr.Dataset(
-                    {
-                        "loss": (("seed", "time"), run.loss),
-                        "distance": (("seed", "time", "algorithm"), traced["distance"].to_numpy()),
-                        "error": ("seed", ((predicted - fresh.target) ** 2).mean(1)),
-                        "step_distance": ("seed", ((predicted - step) ** 2).mean(1)),
-                        "gain": ("seed", _gain(predicted, shallower, fresh.target)),
-                    }
-                )
-            )
+            numbers = {
+                "loss": (("seed", "time"), run.loss),
+                "distance": (("seed", "time", "algorithm"), traced["distance"].to_numpy()),
+                "error": ("seed", ((predicted - fresh.target) ** 2).mean(1)),
+                "step_distance": ("seed", ((predicted - step) ** 2).mean(1)),
+                "gain": ("seed", _gain(predicted, shallower, fresh.target)),
+            }
+            parts.append(xr.Dataset(numbers))
             shallower = predicted
         data = xr.concat(parts, xr.DataArray(list(self.depths), dims="depth"))
         data["one_layer_loss"] = minimum(task).loss

@@ -26,7 +26,7 @@ from saddlescope.figures.kit.panels import (
 )
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC
+from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC, label_theories
 from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression, Spectrum
 from saddlescope.theory import (
@@ -70,10 +70,9 @@ class ModesExactness(AbstractFigure):
         "paper's own architecture; the logistic is exact where the value is frozen. (b) The "
         "logistic's largest error over time falls as 1/N; circles are measured from the matrix "
         "flow. (c) So does the distance of the two fixed points, with the coefficient that T15 "
-        "gives (dashed); it nearly vanishes for the second mode, whose "
-        "distance changes sign near N = 30. (d) Where the value is frozen "
-        "the closed form is exact from unbalanced starts too: the more key and query differ, the "
-        "sooner a mode is learned."
+        "gives (dashed); it nearly vanishes for the second mode, whose distance changes sign near "
+        "N = 30. (d) Where the value is frozen the closed form is exact from unbalanced starts "
+        "too: the more key and query differ, the sooner a mode is learned."
     )
     seconds = 3.0
 
@@ -157,8 +156,8 @@ class ModesExactness(AbstractFigure):
         _draw_errors(axes[0, 1], data)
         _draw_rest(axes[1, 0], data)
         _draw_unbalanced(axes[1, 1], data)
-        for index, panel in enumerate(axes.ravel()):
-            panel.set_title(f"({'abcd'[index]})", loc="right")
+        for panel, letter in zip(axes.ravel(), "abcd", strict=True):
+            panel.set_title(f"({letter})", loc="right")
             legend(panel)
         return drawing
 
@@ -166,9 +165,7 @@ class ModesExactness(AbstractFigure):
         """The flow on whole matrices, in turned coordinates, beside both theories."""
         inputs, root = self._turned(), np.sqrt(self.start)
         start = GivenStart(LinearTransformer().start(inputs.basis, root, root))
-        setting = self.setting.replace(
-            spectrum=inputs, context_length=length, init=start, at=time, until=float(time[-1])
-        )
+        setting = self.setting.replace(spectrum=inputs, context_length=length, init=start, at=time)
         run = watch.train(f"context {length}", setting)
         value, query = (run.dataset[name].isel(seed=0).to_numpy() for name in ("p2", "q1"))
         turned = inputs.basis.T @ value @ query @ inputs.basis
@@ -253,18 +250,15 @@ def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(data["time"], here["flow_amplitude"], color=own, label=f"$N = {length}$")
         axes.plot(data["time"], here["logistic_amplitude"], color=own, **LOGISTIC)
         axes.plot(data["time"], here["coupled_amplitude"], color="black", **THEORY)
-    axes.plot([], [], color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
-    axes.plot([], [], color=THEORY_COLOUR, label="logistic (MT)", **LOGISTIC)
+    label_theories(axes)
     axes.set(xscale="log", xlim=(10, float(data["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
     axes.set(ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
 
 
 def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
-        own = colour(mode)
-        axes.plot(
-            data["length"], data["error"][:, mode], ".-", color=own, label=rf"$\alpha = {mode + 1}$"
-        )
+        own, label = colour(mode), rf"$\alpha = {mode + 1}$"
+        axes.plot(data["length"], data["error"][:, mode], ".-", color=own, label=label)
         error = data["flow_error"][:, mode]
         axes.plot(data["trained"], error, "o", color=own, markersize=8, markerfacecolor="none")
     axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="matrix flow")

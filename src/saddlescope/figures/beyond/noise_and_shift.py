@@ -39,6 +39,7 @@ class NoiseAndShift(AbstractFigure):
     rotating_seeds: int = 8
 
     varied = ("label_noise", "task_covariance", "query_covariance")
+
     id = "noise-and-shift"
     title = "Noise and shift move the staircase; where two orders disagree a head rotates"
     source = "Beyond the papers (T17)"

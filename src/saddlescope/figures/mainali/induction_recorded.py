@@ -9,16 +9,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.induction_sheet import (
-    LABELS,
-    distance_claims,
-    draw_induction,
-    emergence_claim,
-    head_claim,
-    induction_numbers,
-    pace_claims,
-    rank_claims,
-)
+from saddlescope.figures.mainali import induction_sheet
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
 
 
@@ -40,19 +31,19 @@ class InductionRecorded(AbstractRecordedFigure):
     metrics = "repeated"
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(self.read())
+        return induction_sheet.induction_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (
-            emergence_claim(data),
-            head_claim(data).expected_to_fail(
+            induction_sheet.emergence_claim(data),
+            induction_sheet.head_claim(data).expected_to_fail(
                 "one seed of four layers learns in context without a head that matches prefixes "
                 "on the probes, so that only what the context saves tells its emergence"
             ),
-            *rank_claims(data),
-            *distance_claims(data),
-            *pace_claims(data),
+            *induction_sheet.rank_claims(data),
+            *induction_sheet.distance_claims(data),
+            *induction_sheet.pace_claims(data),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        return draw_induction(data, tuple(LABELS))
+        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

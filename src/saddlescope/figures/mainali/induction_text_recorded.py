@@ -10,13 +10,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.induction_sheet import (
-    LABELS,
-    distance_claims,
-    draw_induction,
-    emergence_claim,
-    induction_numbers,
-)
+from saddlescope.figures.mainali import induction_sheet
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
 
 
@@ -39,14 +33,14 @@ class InductionTextRecorded(AbstractRecordedFigure):
     metrics = "text"
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(self.read())
+        return induction_sheet.induction_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         end = data.isel(step=-1)
         score = end["in_context_score"].median("seed")
         matching = end["prefix_matching"].max(("layer", "head")).median("seed")
         return (
-            emergence_claim(data).expected_to_fail(
+            induction_sheet.emergence_claim(data).expected_to_fail(
                 "2800 steps are too few on text: the score still falls at the end, and no head "
                 "has a prefix matching of .2 by then"
             ),
@@ -60,8 +54,8 @@ class InductionTextRecorded(AbstractRecordedFigure):
                 np.diff(matching),
                 0.01,
             ),
-            *distance_claims(data),
+            *induction_sheet.distance_claims(data),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        return draw_induction(data, tuple(LABELS))
+        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

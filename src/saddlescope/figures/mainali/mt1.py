@@ -45,6 +45,7 @@ class MT1(AbstractModesFigure):
     exact_steps: int = 15_000
 
     varied = LEG_FIELDS
+
     id = "mt1"
     title = "What a linear transformer has learned at the end"
     source = "Mainali and Teixeira, Figure 1"
