@@ -15,7 +15,7 @@ from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_w
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import STAIRCASE, staircase_numbers
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.task import ContextLengths, InContextRegression
@@ -37,6 +37,8 @@ class ContextLengthsFigure(AbstractFigure):
     shorter: tuple[int, ...] = (12, 10, 9)
     longer: tuple[int, ...] = (24, 40, 72)
     prompts: int = 50_000
+
+    varied = FIXED
 
     id = "context-lengths"
     title = "Contexts of random length train like those of their harmonic mean"
@@ -138,6 +140,7 @@ class ContextLengthsFigure(AbstractFigure):
         _draw_levels(axes[0, 1], data)
         _draw_times(axes[0, 2], data)
         first = float(np.nanmin(data["drop_time"])) / 3
+        panels.letter(axes.flat)
         axes[0, 0].set(xlim=(first, self.setting.method.end))
         return drawing
 
@@ -169,31 +172,19 @@ def _draw_runs(
     lowest = float(one["mean_length_level"].min())
     axes.annotate("last levels at the mean $N$  ", (stroke[0], lowest), ha="right", fontsize=7.5)
     axes.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    axes.set_title("(a)", loc="right")
     panels.legend(axes, columns=2)
 
 
 def _draw_levels(axes: Axes, data: xr.Dataset) -> None:
-    tints = panels.shades(data.sizes["level"])
     right = float(data["any_length"][-1])
-    for level in range(data.sizes["level"]):
-        curve = data["level_curve"][:, level]
-        axes.plot(data["any_length"], curve, color=tints[level], **panels.THEORY)
-        rest = float(data["long_level"][level])
-        axes.plot([right, 1.6 * right], [rest, rest], color=tints[level], linewidth=2.5)
-        measured = data["plateau_loss"][:, :, level]
-        for seed in range(data.sizes["seed"]):
-            label = f"{level} drops" if seed == 0 else None
-            axes.plot(
-                data["length"],
-                measured[:, seed],
-                "o",
-                color=tints[level],
-                markersize=4.5,
-                label=label,
-            )
+    for level, tint in enumerate(panels.shades(data.sizes["level"])):
+        curve, rest = data["level_curve"][:, level], float(data["long_level"][level])
+        axes.plot(data["any_length"], curve, color=tint, **panels.THEORY)
+        axes.plot([right, 1.6 * right], [rest, rest], color=tint, linewidth=2.5)
+        look = {"color": tint, "marker": "o", "linestyle": "none", "markersize": 4.5}
+        measured = data["plateau_loss"][:, :, level].T
+        panels.seed_curves(axes, data["length"], measured, f"{level} drops", **look)
     axes.set(xscale="log", xlabel="context length  $N$", ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    axes.set_title("(b)", loc="right")
     panels.legend(axes)
 
 
@@ -209,5 +200,4 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=panels.THEORY_COLOUR, label="T13", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
     axes.set(ylabel=r"time of drop  $t/\tau$")
-    axes.set_title("(c)", loc="right")
     panels.legend(axes)

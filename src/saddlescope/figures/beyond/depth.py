@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optax
@@ -15,9 +14,9 @@ from saddlescope.attention import DeepAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.comparison.algorithms import trace_algorithms
 from saddlescope.dynamics import Optimiser, Record, StochasticGradientDescent
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, colour, legend, levels, shades, sheet
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.precision import in_float64
@@ -144,20 +143,19 @@ class Depth(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        rows = (data.sizes["depth"] + 2) // 2
-        drawing, axes = sheet(rows, 2, width=4.3, height=2.9)
-        panels = axes.ravel()
-        self._draw_loss(panels[0], data)
-        for index in range(data.sizes["depth"]):
-            self._draw_distances(panels[index + 1], data.isel(depth=index, seed=0))
-        for index, panel in enumerate(panels):
-            if index > data.sizes["depth"]:
-                panel.set_axis_off()
-                continue
-            panel.set_title(f"({'abcdefgh'[index]})", loc="right")
+        count = data.sizes["depth"] + 1
+        drawing, axes = panels.sheet((count + 1) // 2, 2, width=4.3, height=2.9)
+        shown, left_over = axes.flat[:count], axes.flat[count:]
+        self._draw_loss(shown[0], data)
+        for index, panel in enumerate(shown[1:]):
+            self._draw_distances(panel, data.isel(depth=index, seed=0))
+        for panel in shown:
             panel.set(xscale="log", xlabel="training step", xlim=(10, float(data["step"][-1])))
-        legend(panels[0])
-        legend(panels[1])
+        for panel in left_over:
+            panel.set_axis_off()
+        panels.letter(shown)
+        panels.legend(shown[0])
+        panels.legend(shown[1])
         return drawing
 
     def _descent(self, depth: int) -> Setting:
@@ -193,13 +191,11 @@ class Depth(AbstractFigure):
         return measured, predicted
 
     def _draw_loss(self, axes: Axes, data: xr.Dataset) -> None:
-        levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
+        panels.levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
         for index, depth in enumerate(data["depth"].to_numpy()):
-            for seed in range(data.sizes["seed"]):
-                label = f"{depth} layer{'s' if depth > 1 else ''}" if seed == 0 else None
-                loss = data["loss"][index, seed]
-                axes.plot(data["step"], loss, color=colour(index), label=label)
-        axes.set(yscale="log", ylabel=LOSS_LABEL)
+            label, tint = f"{depth} layer{'s' if depth > 1 else ''}", panels.colour(index)
+            panels.seed_curves(axes, data["step"], data["loss"][index], label, color=tint)
+        axes.set(yscale="log", ylabel=panels.LOSS_LABEL)
 
     def _draw_distances(self, axes: Axes, one: xr.Dataset) -> None:
         colours, labels = self._looks()
@@ -215,10 +211,11 @@ class Depth(AbstractFigure):
         axes.set(yscale="log", ylim=(2e-3, 3))
         axes.set(ylabel=f"mean-square distance, {depth} layer{'s' if depth > 1 else ''}")
 
-    def _looks(self) -> tuple[list[Any], list[str]]:
+    def _looks(self) -> tuple[list[FloatArray | str], list[str]]:
         count = self.setting.task.dimension
         components = ["zero", "1 component", *[f"{n} components" for n in range(2, count)]]
-        return [*shades(count), colour(5), colour(3)], [*components, "one step", "least squares"]
+        tints: list[FloatArray | str] = [*panels.shades(count), panels.colour(5), panels.colour(3)]
+        return tints, [*components, "one step", "least squares"]
 
 
 def _predict(run: Trajectory, seed: int, prompts: Prompts) -> FloatArray:

@@ -12,17 +12,19 @@ from matplotlib.figure import Figure
 from saddlescope.attention import GivenStart, RandomStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, legend, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import MERGED, course_times, merged_numbers
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.setting import Setting
 from saddlescope.task import Spectrum
 from saddlescope.theory import modes, plateau_duration
 
 _FLOW = MERGED.replace(seeds=3, points=400, rtol=1e-10, atol=1e-13)
 _MARKERS = "osD^v*"
+_PREDICTED = {"color": "black", **panels.THEORY}
 # At D = 4 the error is .03 times the scale, or less, in six random starts.
 _ORDER_OF_ERROR = 0.1
 # The scale whose losses are drawn.
@@ -37,7 +39,7 @@ class MergedAnyCovariance(AbstractFigure):
     covariances: tuple[str, ...] = ("white:6", "power:6:1", "power:6:1.5", "random:6")
     scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
 
-    varied = ("spectrum", "covariance", "init_scale", "until", "at", "spacing")
+    varied = (*FIXED, "spectrum", "covariance", "init_scale", "until", "at", "spacing")
 
     id = "merged-any-covariance"
     title = "Merged attention, any covariance: the whole course from D + 1 scalars"
@@ -114,12 +116,11 @@ class MergedAnyCovariance(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=2.9)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=2.9)
         _draw_losses(axes[0, 0], data.sel(scale=_SHOWN, method="nearest").isel(seed=0))
         _draw_errors(axes[0, 1], data)
         _draw_drops(axes[0, 2], data)
-        for panel, letter in zip(axes[0], "abc", strict=True):
-            panel.set_title(f"({letter})", loc="right")
+        panels.letter(axes.flat)
         return drawing
 
     def _numbers(self, watch: Watch, name: str) -> xr.Dataset:
@@ -192,28 +193,28 @@ def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
     for index, name in enumerate(data["covariance"].to_numpy()):
         one = data.isel(covariance=index)
         clock = one["time"] * one["growth_rate"]
-        axes.plot(clock, one["loss"], color=colour(index), linewidth=2.2, label=_label(name))
-        axes.plot(clock, one["predicted_loss"], color="black", **THEORY)
-    axes.plot([], [], color="black", label="theory (T10)", **THEORY)
-    axes.set(xlim=(0, 20), ylim=(0, 1.03), ylabel=LOSS_LABEL, xlabel=r"time  $t\,\|\Lambda^2\|_F$")
-    legend(axes, 2)
+        axes.plot(clock, one["loss"], color=panels.colour(index), linewidth=2.2, label=_label(name))
+        axes.plot(clock, one["predicted_loss"], **_PREDICTED)
+    axes.plot([], [], label="theory (T10)", **_PREDICTED)
+    axes.set(xlim=(0, 20), xlabel=r"time  $t\,\|\Lambda^2\|_F$")
+    axes.set(ylim=(0, 1.03), ylabel=panels.LOSS_LABEL)
+    panels.legend(axes, 2)
 
 
 def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     error, scale = _error(data), data["scale"].to_numpy()
     for index, name in enumerate(data["covariance"].to_numpy()):
-        worst, sign = error[index].max("seed"), _MARKERS[index % len(_MARKERS)] + "-"
-        axes.plot(
-            scale, worst, sign, color=colour(index), markersize=4, linewidth=0.8, label=_label(name)
-        )
+        tint, sign = panels.colour(index), _MARKERS[index % len(_MARKERS)] + "-"
+        worst = error[index].max("seed")
+        axes.plot(scale, worst, sign, color=tint, markersize=4, linewidth=0.8, label=_label(name))
     start = error.max("seed").isel(scale=int(scale.argmax()))
     for power, anchor in ((1, float(start.max())), (2, float(start.min()))):
         law = 2 * anchor * (scale / scale.max()) ** power
         label = r"$\propto w$, $\propto w^2$" if power == 1 else None
-        axes.plot(scale, law, color="black", label=label, **THEORY)
+        axes.plot(scale, law, label=label, **_PREDICTED)
     axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$")
     axes.set(ylabel="largest error of the loss", ylim=(1e-11, None))
-    legend(axes, 2)
+    panels.legend(axes, 2)
 
 
 def _draw_drops(axes: Axes, data: xr.Dataset) -> None:
@@ -221,20 +222,16 @@ def _draw_drops(axes: Axes, data: xr.Dataset) -> None:
     for index, name in enumerate(data["covariance"].to_numpy()):
         one = data.isel(covariance=index, seed=0)
         rate, late = float(one["growth_rate"]), float(_lateness(one).mean())
-        axes.plot(
-            scale,
-            rate * one["drop_time"],
-            _MARKERS[index % len(_MARKERS)],
-            color=colour(index),
-            markersize=5,
-            label=_label(name),
-        )
-        axes.plot(scale, rate * one["aligned_plateau"] + late, color="black", **THEORY)
-    axes.plot([], [], color="black", label=r"$\frac{1}{2}\ln(1/s_0)$ + const (T11)", **THEORY)
-    axes.plot(scale, np.log(1 / scale), color=THEORY_COLOUR, linestyle=":", label=r"$\ln(1/w)$")
+        tint, sign = panels.colour(index), _MARKERS[index % len(_MARKERS)]
+        drop = rate * one["drop_time"]
+        axes.plot(scale, drop, sign, color=tint, markersize=5, label=_label(name))
+        axes.plot(scale, rate * one["aligned_plateau"] + late, **_PREDICTED)
+    axes.plot([], [], label=r"$\frac{1}{2}\ln(1/s_0)$ + const (T11)", **_PREDICTED)
+    leading, label = np.log(1 / scale), r"$\ln(1/w)$"
+    axes.plot(scale, leading, color=panels.THEORY_COLOUR, linestyle=":", label=label)
     axes.set(xscale="log", xlabel="initial scale  $w$", ylabel=r"drop  $t\,\|\Lambda^2\|_F$")
     axes.set_ylim(0, None)
-    legend(axes, 2)
+    panels.legend(axes, 2)
 
 
 def _label(name: str) -> str:

@@ -13,17 +13,9 @@ from scipy.integrate import solve_ivp
 from saddlescope.attention import GivenStart, LinearTransformer
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    shades,
-    sheet,
-)
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC, label_theories
@@ -151,14 +143,14 @@ class ModesExactness(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=4.2, height=2.9)
+        drawing, axes = panels.sheet(2, 2, width=4.2, height=2.9)
         _draw_slowest(axes[0, 0], data)
         _draw_errors(axes[0, 1], data)
         _draw_rest(axes[1, 0], data)
         _draw_unbalanced(axes[1, 1], data)
-        for panel, letter in zip(axes.ravel(), "abcd", strict=True):
-            panel.set_title(f"({letter})", loc="right")
-            legend(panel)
+        panels.letter(axes.flat)
+        for panel in axes.flat:
+            panels.legend(panel)
         return drawing
 
     def _train(self, watch: Watch, length: int, time: FloatArray) -> xr.Dataset:
@@ -246,24 +238,25 @@ def _frozen_flow(task: AlignedRegression, p: float, q: float, time: FloatArray) 
 
 def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:
     for index, length in enumerate(data["trained"].to_numpy()):
-        here, own = data.isel(trained=index, mode=-1), colour(index)
+        here, own = data.isel(trained=index, mode=-1), panels.colour(index)
         axes.plot(data["time"], here["flow_amplitude"], color=own, label=f"$N = {length}$")
         axes.plot(data["time"], here["logistic_amplitude"], color=own, **LOGISTIC)
-        axes.plot(data["time"], here["coupled_amplitude"], color="black", **THEORY)
+        axes.plot(data["time"], here["coupled_amplitude"], color="black", **panels.THEORY)
     label_theories(axes)
-    axes.set(xscale="log", xlim=(10, float(data["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
-    axes.set(ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
+    axes.set(xscale="log", xlim=(10, float(data["time"][-1])), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
 
 
 def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
-        own, label = colour(mode), rf"$\alpha = {mode + 1}$"
+        own, label = panels.colour(mode), rf"$\alpha = {mode + 1}$"
         axes.plot(data["length"], data["error"][:, mode], ".-", color=own, label=label)
         error = data["flow_error"][:, mode]
         axes.plot(data["trained"], error, "o", color=own, markersize=8, markerfacecolor="none")
-    axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="matrix flow")
+    axes.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="matrix flow")
     guide = 0.3 * float(data["error"][-1, 0]) * float(data["length"][-1]) / data["length"]
-    axes.plot(data["length"], guide, color=THEORY_COLOUR, label=r"$\propto 1/N$", **THEORY)
+    look = {"color": panels.THEORY_COLOUR, **panels.THEORY}
+    axes.plot(data["length"], guide, label=r"$\propto 1/N$", **look)
     axes.set(xscale="log", yscale="log", xlabel=r"context length  $N$")
     axes.set(ylabel=r"largest error of the logistic / $a^\infty$")
 
@@ -271,21 +264,21 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
 def _draw_rest(axes: Axes, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
         distance, label = np.abs(data["rest_distance"][:, mode]), rf"$\alpha = {mode + 1}$"
-        axes.plot(data["length"], distance, ".-", color=colour(mode), label=label)
+        axes.plot(data["length"], distance, ".-", color=panels.colour(mode), label=label)
         predicted = np.abs(data["rest_coefficient"][mode]) / data["length"]
-        axes.plot(data["length"], predicted, color="black", **THEORY)
-    axes.plot([], [], color="black", label=r"coefficient of T15 over $N$", **THEORY)
+        axes.plot(data["length"], predicted, color="black", **panels.THEORY)
+    axes.plot([], [], color="black", label=r"coefficient of T15 over $N$", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel=r"context length  $N$")
     axes.set(ylabel=r"fixed points' distance  $|a^*/a^\infty - 1|$")
 
 
 def _draw_unbalanced(axes: Axes, data: xr.Dataset) -> None:
-    colours = shades(data.sizes["imbalance"])
+    colours = panels.shades(data.sizes["imbalance"])
     for index, imbalance in enumerate(data["imbalance"].to_numpy()):
         here = data.isel(imbalance=index, mode=-1)
         label = rf"$p_0^2 - q_0^2 = {imbalance:g}$"
         axes.plot(data["time"], here["frozen_amplitude"], color=colours[index], label=label)
-        axes.plot(data["time"], here["closed_form"], color="black", **THEORY)
-    axes.plot([], [], color="black", label="closed form (T15)", **THEORY)
-    axes.set(xscale="log", xlim=(1, float(data["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
-    axes.set(ylabel=rf"$a_{data.sizes['mode']}$, value frozen")
+        axes.plot(data["time"], here["closed_form"], color="black", **panels.THEORY)
+    axes.plot([], [], color="black", label="closed form (T15)", **panels.THEORY)
+    axes.set(xscale="log", xlim=(1, float(data["time"][-1])), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=rf"$a_{data.sizes['mode']}$, value frozen")

@@ -16,7 +16,13 @@ from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import STAIRCASE, learned_share, staircase_numbers
+from saddlescope.figures.zhang.staircase import (
+    FIXED,
+    STAIRCASE,
+    learned_share,
+    midway,
+    staircase_numbers,
+)
 from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
 from saddlescope.theory import modes
@@ -38,7 +44,7 @@ class NoiseAndShift(AbstractFigure):
     reversed_queries: tuple[float, ...] = (0.1, 0.3, 0.2, 0.4)
     rotating_seeds: int = 8
 
-    varied = ("label_noise", "task_covariance", "query_covariance")
+    varied = (*FIXED, "label_noise", "task_covariance", "query_covariance")
 
     id = "noise-and-shift"
     title = "Noise and shift move the staircase; where two orders disagree a head rotates"
@@ -129,17 +135,17 @@ class NoiseAndShift(AbstractFigure):
     def draw(self, data: xr.Dataset) -> Figure:
         drawing, axes = panels.sheet(2, 3, width=3.3, height=2.8)
         names = ("papers' case", "label noise", "white queries", "uneven tasks")
-        for axis, cases, letter in zip(axes[0], ((0, 1), (2,), (3,)), "abc", strict=True):
+        for axis, cases in zip(axes[0], ((0, 1), (2,), (3,)), strict=True):
             for case in cases:
                 _draw_case(axis, data.isel(case=case), case, names[case])
             axis.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="T13")
             end = self.setting.method.end
             axis.set(xscale="log", xlim=(1000, end), ylim=(0, None), xlabel=panels.TIME_LABEL)
-            axis.set_title(f"({letter})", loc="right")
             panels.legend(axis, columns=2)
         axes[0, 0].set_ylabel(panels.LOSS_LABEL)
         _draw_times(axes[1, 0], data, names)
         draw_rotation(axes[1, 1], axes[1, 2], data)
+        panels.letter(axes.flat)
         return drawing
 
 
@@ -169,34 +175,22 @@ def _draw_case(axes: Axes, case: xr.Dataset, index: int, name: str) -> None:
             axes.axhline(value, color=tint, zorder=0, **panels.THEORY)
     else:
         panels.levels(axes, values, "T17")
-    for seed in range(case.sizes["seed"]):
-        label = name if seed == 0 else None
-        axes.plot(case["time"], case["loss"][seed], color=tint, linewidth=1.0, label=label)
-        axes.plot(
-            case["predicted_drop_time"][seed],
-            (values[:-1] + values[1:]) / 2,
-            "o",
-            color=tint,
-            markersize=4,
-            markerfacecolor="none",
-        )
+    panels.seed_curves(axes, case["time"], case["loss"], name, color=tint, linewidth=1.0)
+    for times in case["predicted_drop_time"]:
+        axes.plot(times, midway(values), color=tint, markersize=4, **panels.CIRCLES)
 
 
 def _draw_times(axes: Axes, data: xr.Dataset, names: tuple[str, ...]) -> None:
     span = [1000, float(data["time"][-1])]
     axes.plot(span, span, color=panels.THEORY_COLOUR, zorder=0, **panels.THEORY)
     for case, sign in enumerate("osD^"):
-        row = data.isel(case=case)
         axes.plot(
-            row["predicted_drop_time"].to_numpy().ravel(),
-            row["drop_time"].to_numpy().ravel(),
-            sign,
-            color=panels.colour(case),
+            data["predicted_drop_time"][case].to_numpy().ravel(),
+            data["drop_time"][case].to_numpy().ravel(),
+            **{**panels.CIRCLES, "marker": sign, "color": panels.colour(case)},
             markersize=6 - case,
-            markerfacecolor="none",
             label=names[case],
         )
     axes.legend(fontsize=7.5, loc="lower right", handletextpad=0.2)
     axes.set(xscale="log", yscale="log", xlim=span, ylim=span)
     axes.set(xlabel=r"predicted time of drop  $t/\tau$", ylabel=r"measured  $t/\tau$")
-    axes.set_title("(d)", loc="right")

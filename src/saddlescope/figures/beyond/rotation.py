@@ -103,7 +103,6 @@ def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
         label = f"key on $e_{mode + 1}$"
         turn_axes.plot(time, cosine, color=tint, linestyle=":", linewidth=2, label=label)
     turn_axes.set(ylabel="share learned, alignment", ylim=(-0.02, 1.15))
-    for panel, letter in ((loss_axes, "e"), (turn_axes, "f")):
+    for panel in (loss_axes, turn_axes):
         panel.set(xlim=span, xlabel=TIME_LABEL)
-        panel.set_title(f"({letter})", loc="right")
         legend(panel, columns=2)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from saddlescope.figures.beyond.drops import timing_claim
 from saddlescope.figures.kit.claim import Claim, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY, colour, legend, sheet
+from saddlescope.figures.kit.panels import THEORY, colour, legend, letter, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import STAIRCASE, staircase_numbers
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers
 from saddlescope.setting import Setting
 
 _STARTS = STAIRCASE.replace(heads=4, points=1000, seeds=100)
@@ -28,6 +28,8 @@ class StaircasePrediction(AbstractFigure):
 
     setting: Setting = _STARTS
     starts_at_once: int = 20
+
+    varied = FIXED
 
     id = "staircase-prediction"
     title = "A hundred staircases, predicted before they are run"
@@ -83,6 +85,7 @@ class StaircasePrediction(AbstractFigure):
         drawing, axes = sheet(1, 2, width=3.7, height=3.2)
         _draw_times(axes[0, 0], data)
         _draw_errors(axes[0, 1], data)
+        letter(axes.flat)
         return drawing
 
 
@@ -108,7 +111,6 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     axes.text(0.97, 0.05, note, transform=axes.transAxes, ha="right", fontsize=7.5)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel=r"predicted drop time  $t/\tau$", ylabel=r"measured drop time  $t/\tau$")
-    axes.set_title("(a)", loc="right")
     legend(axes)
 
 
@@ -139,5 +141,4 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
         )
     axes.set(xscale="log", ylim=(0, 102))
     axes.set(xlabel="relative error of the drop time", ylabel="starts with a smaller error, %")
-    axes.set_title("(b)", loc="right")
     legend(axes, 4)

@@ -17,6 +17,7 @@ from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_w
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, TaskPool
 from saddlescope.theory import block_loss, block_optimum, plateau_losses, time_course
@@ -47,7 +48,7 @@ class TaskPoolFigure(AbstractFigure):
     more_tasks: tuple[int, ...] = (512, 1024)
     pools: int = 20
 
-    varied = ("blocks", "task_covariance", "query_covariance", "label_noise", "seeds")
+    varied = (*FIXED, "blocks", "task_covariance", "query_covariance", "label_noise", "seeds")
 
     id = "task-pool"
     title = "Few tasks are memorised, many are learned in context"
@@ -161,7 +162,7 @@ class TaskPoolFigure(AbstractFigure):
         time, pure = over_time["time"], over_time["pure_loss"]
         shown = [count for count in self.shown_tasks if count in data["tasks"]]
         tints = panels.shades(len(shown))
-        for axis, name, letter in zip(axes[0], ("fresh", "pool"), "ab", strict=False):
+        for axis, name in zip(axes[0], ("fresh", "pool"), strict=False):
             for count, tint in zip(shown, tints, strict=True):
                 row = over_time[f"{name}_loss"].sel(tasks=count)
                 axis.plot(time, row, color=tint, label=rf"$K={count}$")
@@ -169,9 +170,9 @@ class TaskPoolFigure(AbstractFigure):
             text = {"fresh": "loss on fresh tasks", "pool": "loss on the pool's tasks"}[name]
             axis.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=text, ylim=(0, None))
             axis.set(xlim=(3, self.setting.method.end))
-            axis.set_title(f"({letter})", loc="right")
             panels.legend(axis)
         _draw_ends(axes[0, 2], data)
+        panels.letter(axes.flat)
         return drawing
 
     def _optima(self, law: InContextRegression) -> tuple[FloatArray, FloatArray]:
@@ -205,5 +206,4 @@ def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
     panels.levels(axes, data["level_loss"].to_numpy()[1:], "in context (T7)")
     axes.set(yscale="log", xlabel="training tasks  $K$", ylabel=panels.LOSS_LABEL)
     axes.set_xscale("log", base=2)
-    axes.set_title("(c)", loc="right")
     panels.legend(axes, columns=2)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, seed_band, sheet
+from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, letter, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.transformer import GrokkingExperiment, generalisation_step, memorisation_step
 
@@ -142,8 +142,8 @@ def draw_grokking(data: xr.Dataset) -> Figure:
             _draw_heads(panel, data[f"{circuit}_{measure}"], tint, circuit.upper())
         panel.set(ylabel=label, ylim=(0, None))
     _draw_spectrum(drawing, spectrum, data.isel(seed=0))
-    for panel, letter in zip(axes.ravel(), "abcdef", strict=True):
-        panel.set_title(f"({letter})", loc="right")
+    letter(axes.flat)
+    for panel in axes.flat:
         if panel is spectrum:
             continue
         for step in data["generalisation"].to_numpy():

@@ -11,16 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.checks import FloatArray, one_of
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
-from saddlescope.figures.kit.panels import (
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.grokking_sheet import delay_claims, draw_loss, grokking_numbers
 from saddlescope.figures.mainali.linear_transformer_run import (
@@ -129,15 +121,15 @@ class MT3(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.6, height=3.0)
-        begin = float(data["exact_half_time"][0]) / 4
+        drawing, axes = panels.sheet(1, 3, width=3.6, height=3.0)
+        span = float(data["exact_half_time"][0]) / 4, float(data["time"][-1])
         draws = (_draw_loss, _draw_distance, draw_loss)
-        for panel, draw, letter in zip(axes[0], draws, "abc", strict=True):
+        for panel, draw in zip(axes[0], draws, strict=True):
             draw(panel, data)
             if draw is not draw_loss:
-                panel.set(xscale="log", xlim=(begin, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({letter})", loc="right")
-            legend(panel, 2)
+                panel.set(xscale="log", xlim=span, xlabel=panels.TIME_LABEL)
+            panels.legend(panel, 2)
+        panels.letter(axes.flat)
         return drawing
 
 
@@ -151,11 +143,11 @@ def _stages_in_logarithmic_time(
 
 
 def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
-    time, run = data["time"], colour(0)
-    levels(axes, data["level_loss"].to_numpy())
+    time, run = data["time"], panels.colour(0)
+    panels.levels(axes, data["level_loss"].to_numpy())
     axes.plot(time, data["loss"], color=run, linewidth=2.2, label=BATCH_LABEL)
-    axes.plot(time, data["exact_loss"], color="black", label=EXACT_LABEL, **THEORY)
-    axes.plot(time, data["logistic_loss"], color=colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
+    axes.plot(time, data["exact_loss"], color="black", label=EXACT_LABEL, **panels.THEORY)
+    axes.plot(time, data["logistic_loss"], color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
     middles = (data["plateau_loss"].to_numpy()[:-1] + data["plateau_loss"].to_numpy()[1:]) / 2
     axes.plot(data["drop_time"], middles, "o", color=run, markerfacecolor="none", label="drops")
     for mode, level in enumerate(data["level_loss"].to_numpy()):
@@ -178,7 +170,7 @@ def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
 def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     off = 100 * (data["loss"] / data["exact_loss"] - 1)
     logistic = 100 * (data["logistic_loss"] / data["exact_loss"] - 1)
-    axes.axhline(0, color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
-    axes.plot(data["time"], off, color=colour(0), linewidth=1.1, label=BATCH_LABEL)
-    axes.plot(data["time"], logistic, color=colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
+    axes.axhline(0, color=panels.THEORY_COLOUR, label=EXACT_LABEL, **panels.THEORY)
+    axes.plot(data["time"], off, color=panels.colour(0), linewidth=1.1, label=BATCH_LABEL)
+    axes.plot(data["time"], logistic, color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
     axes.set(ylabel="distance from the exact loss, %")

@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_trapezoid
 
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
-from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, sheet
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, letter, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     VECTOR_LOSS_LABEL,
@@ -133,10 +133,10 @@ class MT4(AbstractModesFigure):
         _draw_autocorrelation(axes[0, 1], data)
         _draw_norm(axes[1, 0], data)
         _draw_ranks(axes[1, 1], data)
-        for panel, letter in zip(axes.ravel(), "abcd", strict=True):
+        letter(axes.flat)
+        for panel in axes.flat:
             mark_stages(panel, data)
             panel.set(xscale="log", xlim=(float(data["moment"][0]), float(data["time"][-1])))
-            panel.set_title(f"({letter})", loc="right")
             legend(panel)
         for panel in axes[1]:
             panel.set_xlabel(TIME_LABEL)
