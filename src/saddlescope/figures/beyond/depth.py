@@ -50,7 +50,7 @@ class Depth(AbstractFigure):
     depths: tuple[int, ...] = (1, 2, 3)
     clipping: float = 0.5
 
-    varied = ("layers",)
+    varied = ("layers", "weights")
 
     id = "depth"
     title = "Deeper attention goes through one step of descent to least squares"

@@ -18,7 +18,7 @@ from saddlescope.figures.kit.claim import Claim, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC, label_theories
+from saddlescope.figures.mainali.linear_transformer_run import FIXED, LOGISTIC, label_theories
 from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression, Spectrum
 from saddlescope.theory import (
@@ -51,7 +51,7 @@ class ModesExactness(AbstractFigure):
     trained_lengths: tuple[int, ...] = (10, 100, 1000)
     imbalances: tuple[float, ...] = (0.0, 0.01, 0.1, 1.0)
 
-    varied = ("context_length", "tasks", "blocks", "init_scale", "seeds", "at", "spacing")
+    varied = (*FIXED, "context_length", "init_scale", "seeds", "at", "spacing")
 
     id = "modes-exactness"
     title = "The logistic modes are exact to order 1/N"

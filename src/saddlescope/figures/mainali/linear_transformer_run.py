@@ -35,8 +35,9 @@ QUICK_RATES = (0.01, 0.02, 0.05)
 """The same in short."""
 
 EXACT_LABEL, LOGISTIC_LABEL, BATCH_LABEL = "coupled modes (exact)", "logistic (MT)", "batches"
-# What the figures themselves choose of a leg.
-LEG_FIELDS = ("tasks", "blocks", "learning_rate", "key")
+# The fields of a setting that have one value in a figure, and those that differ between its legs.
+FIXED = ("tasks", "blocks", "weights")
+LEG_FIELDS = ("learning_rate", "key")
 # The paper's curves are dotted: dashes are for what is exact here.
 LOGISTIC: dict[str, Any] = {"linestyle": (0, (1, 1.6)), "linewidth": 1.3}
 
@@ -53,7 +54,7 @@ class AbstractModesFigure(AbstractFigure):
     start: float = 1e-3
     learning_rates: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05)
 
-    varied: ClassVar[tuple[str, ...]] = (*LEG_FIELDS, "init_scale", "seeds")
+    varied: ClassVar[tuple[str, ...]] = (*FIXED, *LEG_FIELDS, "init_scale", "seeds")
 
     @classmethod
     def quick(cls) -> AbstractModesFigure:

@@ -19,6 +19,7 @@ from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, colour, legend
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     DESCENT,
+    FIXED,
     LEG_FIELDS,
     AbstractModesFigure,
 )
@@ -44,7 +45,7 @@ class MT1(AbstractModesFigure):
     exact_rate: float = 0.1
     exact_steps: int = 15_000
 
-    varied = LEG_FIELDS
+    varied = (*FIXED, *LEG_FIELDS)
 
     id = "mt1"
     title = "What a linear transformer has learned at the end"
