@@ -11,7 +11,7 @@ from saddlescope.theory import plateau_losses
 
 def test_the_last_level_at_a_length_between_two_whole_ones():
     figure = ContextLengthsFigure()
-    ends = [float(plateau_losses(figure._law(length))[-1]) for length in (20, 21)]
+    ends = [float(plateau_losses(figure._at(length).task)[-1]) for length in (20, 21)]
     assert figure._last_level(20.0) == pytest.approx(ends[0], rel=1e-12)
     between = figure._last_level(20.5)
     assert ends[1] < between < ends[0]
@@ -29,7 +29,7 @@ def test_a_gain_is_in_standard_errors():
 
 
 def test_the_order_in_which_algorithms_are_nearest():
-    figure = depth.Depth(spectrum=(0.5, 0.3, 0.2), layers=(1, 2))
+    figure = depth.Depth.quick()
     names = figure._names()
     assert names == [
         "principal_components_0",
@@ -46,15 +46,14 @@ def test_the_order_in_which_algorithms_are_nearest():
     data = xr.Dataset(
         {"distance": (("depth", "seed", "time", "algorithm"), distance)}, coords={"depth": [1, 2]}
     )
-    found, wanted = figure._orders(data)
-    assert wanted == [1, 2, 3, 1, 2, 3, 4]
-    assert found == [1, 3, 2, 1, 2, 3, 4]
+    measured, predicted = figure._orders(data)
+    assert predicted == [1, 2, 3, 1, 2, 3, 4]
+    assert measured == [1, 3, 2, 1, 2, 3, 4]
 
 
 def test_covariances_by_name_have_trace_one():
     for name in ("power:5", "random:4"):
-        found = merged_any_covariance._spectrum(name)
-        assert found.trace == pytest.approx(1.0)
+        assert merged_any_covariance._spectrum(name).trace == pytest.approx(1.0)
     matrix = merged_any_covariance._spectrum("random:4").matrix
     assert np.abs(matrix - np.diag(np.diagonal(matrix))).max() > 0.01, "not diagonal"
 
@@ -75,6 +74,6 @@ def test_the_largest_distance_from_theory():
 
 
 def test_errors_are_rounded_to_the_digits_that_are_stated():
-    digits = [places for _, places in modes_exactness._STATED.values()]
-    found = modes_exactness._rounded(np.full(len(digits), 0.123456789))
-    assert found == [round(0.123456789, places) for places in digits]
+    digits = [stated for _, stated in modes_exactness._STATED.values()]
+    rounded = modes_exactness._rounded(np.full(len(digits), 0.123456789))
+    assert rounded == [round(0.123456789, stated) for stated in digits]

@@ -32,8 +32,8 @@ def test_first_drops_are_midway_between_the_first_two_levels(bare_run):
     time = np.linspace(0.0, 10.0, 101)
     loss = np.stack([1 - time / 10, 1 - time / 20])
     run = bare_run(xr.Dataset({"loss": (("seed", "time"), loss)}, coords={"time": time}))
-    found = descents.first_drop_times(run, np.array([1.0, 0.6, 0.0]))
-    np.testing.assert_allclose(found, [2.0, 4.0])
+    times = descents.first_drop_times(run, np.array([1.0, 0.6, 0.0]))
+    np.testing.assert_allclose(times, [2.0, 4.0])
 
 
 def test_the_power_of_the_scale_in_the_first_drop_s_time():
@@ -73,13 +73,13 @@ def test_a_plateau_is_nearest_to_the_point_whose_predictions_it_makes(bare_run):
     )
     # No point is left beside the path: put a fourth one far away.
     far = np.concatenate([nodes, [np.diag([9.0, 9.0])]])
-    found = saddle_graph._with_visits(data, run, far)
-    assert found["visited"].values.tolist() == [[0.0, 1.0, 2.0]]
-    assert found["visit_distance"].max() < 1e-5
-    np.testing.assert_allclose(found["map_trace"].values[0, [0, 10, 20]], [0.002, 1.002, 3.002])
+    visits = saddle_graph._with_visits(data, run, far)
+    assert visits["visited"].values.tolist() == [[0.0, 1.0, 2.0]]
+    assert visits["visit_distance"].max() < 1e-5
+    np.testing.assert_allclose(visits["map_trace"].values[0, [0, 10, 20]], [0.002, 1.002, 3.002])
     # E(ŷ − ŷ')² of maps a diagonal d apart is Σ d_i² λ_i times the summary's entry.
     moments = task.moments()
     apart = np.diag([1.0, 0.0]) + 1e-3
     exact = (apart * (moments.summary @ apart @ moments.query)).sum()
-    assert found["path_distance"].values[0, 10, 0] == pytest.approx(exact)
-    assert found["other_distance"].min() > 10 * exact
+    assert visits["path_distance"].values[0, 10, 0] == pytest.approx(exact)
+    assert visits["other_distance"].min() > 10 * exact

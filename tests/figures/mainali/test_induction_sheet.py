@@ -80,8 +80,8 @@ def depths(emerges):
 )
 def test_emergence_is_for_two_layers_and_more(emerges, verdict):
     data = depths(emerges)
-    assert [claim.verdict for claim in induction_sheet.emergence_claims(data)] == [verdict]
-    assert [claim.verdict for claim in induction_sheet.head_claims(data)] == [verdict]
+    assert induction_sheet.emergence_claim(data).verdict == verdict
+    assert induction_sheet.head_claim(data).verdict == verdict
 
 
 def test_the_rank_is_judged_against_one_layer_where_there_is_one():

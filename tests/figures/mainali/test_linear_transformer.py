@@ -17,8 +17,8 @@ def test_half_times_are_those_of_the_logistic():
         },
         coords={"time": time},
     )
-    found = linear_transformer_run.half_times(data)
-    np.testing.assert_allclose(found, exact.half_time, rtol=1e-5)
+    half_times = linear_transformer_run.half_times(data)
+    np.testing.assert_allclose(half_times, exact.half_time, rtol=1e-5)
     never = data.assign(rest_amplitude=("mode", 3 * exact.limit))
     assert np.isnan(linear_transformer_run.half_times(never)).all()
 
@@ -26,8 +26,8 @@ def test_half_times_are_those_of_the_logistic():
 def test_columns_are_read_at_other_times():
     known = np.array([0.0, 1.0, 2.0])
     columns = np.array([[0.0, 10.0], [1.0, 20.0], [4.0, 30.0]])
-    found = linear_transformer_run._at(np.array([0.5, 1.5]), known, columns)
-    np.testing.assert_allclose(found, [[0.5, 15.0], [2.5, 25.0]])
+    values = linear_transformer_run._at(np.array([0.5, 1.5]), known, columns)
+    np.testing.assert_allclose(values, [[0.5, 15.0], [2.5, 25.0]])
 
 
 def test_averages_are_the_means_between_edges():

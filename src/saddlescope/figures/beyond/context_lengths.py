@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.attention import RandomStart, SeparateAttention
-from saddlescope.dynamics import GradientFlow, Record
-from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
+from saddlescope.figures.beyond.drops import level_claim, timing_claim
+from saddlescope.figures.kit import panels
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    shades,
-    sheet,
-)
+from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import staircase_numbers
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.task import ContextLengths, InContextRegression
 from saddlescope.theory import plateau_losses
-from saddlescope.trajectory import Trajectory
 
+_FLOW = STAIRCASE.replace(
+    context_length=16, init_scale=0.02, seeds=2, until=20_000.0, points=800, spacing="log"
+)
 # The relative error of a moment of fourth order in the inputs, over P prompts, is about √(10/P).
 _MOMENT_VARIANCE = 10.0
 
@@ -40,17 +32,13 @@ _MOMENT_VARIANCE = 10.0
 class ContextLengthsFigure(AbstractFigure):
     """T2 and T7: N acts through E[1/N]; it decides how far the loss falls, not when."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    setting: Setting = _FLOW
     lengths: tuple[int, ...] = (1, 4, 16, 64, 512)
-    fixed_length: int = 16
     shorter: tuple[int, ...] = (12, 10, 9)
     longer: tuple[int, ...] = (24, 40, 72)
     prompts: int = 50_000
-    heads: int = 5
-    init_scale: float = 0.02
-    seeds: int = 2
-    until: float = 20_000.0
-    points: int = 800
+
+    varied = FIXED
 
     id = "context-lengths"
     title = "Contexts of random length train like those of their harmonic mean"
@@ -70,43 +58,40 @@ class ContextLengthsFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> ContextLengthsFigure:
-        return cls(lengths=(1, 16), prompts=30_000, seeds=1, points=500)
+        return cls(_FLOW.replace(seeds=1, points=500), lengths=(1, 16), prompts=30_000)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        tasks: list[tuple[str, Any]] = [
-            (f"fixed-{length}", self._law(length)) for length in self.lengths
-        ]
-        tasks.append(("reference", self._law(self.fixed_length)))
-        for place, law in enumerate(self._random):
-            tasks.append((f"random-{place}", law))
-            tasks.append((f"sampled-{place}", law.statistics(self.prompts, seed=place)))
-        runs = {name: self._train(watch, name, task) for name, task in watch.each(tasks)}
-        reference, pairs = runs["reference"], range(len(self._random))
+        pairs = [ContextLengths(pair) for pair in zip(self.shorter, self.longer, strict=True)]
+        plan = {f"fixed-{length}": self._at(length) for length in self.lengths}
+        plan["reference"] = self.setting
+        for index, pair in enumerate(pairs):
+            plan[f"random-{index}"] = random = self._at(pair)
+            drawn = of_kind(InContextRegression, random.task).statistics(self.prompts, seed=index)
+            plan[f"sampled-{index}"] = random.replace(task=drawn)
+        runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
         data = xr.concat(
             [staircase_numbers(runs[f"fixed-{length}"]) for length in self.lengths],
             xr.DataArray(list(self.lengths), dims="length"),
         ).drop_vars("loss")
-        data["reference_loss"] = (("seed", "time"), reference.loss)
-        data["reference_level"] = ("level", plateau_losses(self._law(self.fixed_length)))
+        data["reference_loss"] = (("seed", "time"), runs["reference"].loss)
+        data["reference_level"] = ("level", plateau_losses(self.setting.task))
         for kind in ("random", "sampled"):
-            rows = np.array([runs[f"{kind}-{place}"].loss for place in pairs])
+            rows = np.array([runs[f"{kind}-{index}"].loss for index in range(len(pairs))])
             data[f"{kind}_loss"] = (("pair", "seed", "time"), rows)
-        inverse = [law.context_length.mean_inverse for law in self._random]
-        data["effective_length"] = ("pair", 1 / np.array(inverse))
+        data["effective_length"] = ("pair", 1 / np.array([pair.mean_inverse for pair in pairs]))
         mean = (np.array(self.shorter) + np.array(self.longer)) / 2
         data["mean_length"] = ("pair", mean)
         data["mean_length_level"] = ("pair", [self._last_level(length) for length in mean])
         grid = np.unique(np.geomspace(1, 1000, 120).round().astype(int))
         data["level_curve"] = (
             ("any_length", "level"),
-            np.array([plateau_losses(self._law(int(length))) for length in grid]),
+            np.array([plateau_losses(self._at(int(length)).task) for length in grid]),
         )
-        data["long_level"] = ("level", plateau_losses(self._law(10**9)))
+        data["long_level"] = ("level", plateau_losses(self._at(10**9).task))
         return data.assign_coords(any_length=grid)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seen = np.isfinite(data["drop_time"].to_numpy())
-        on_levels = np.broadcast_to(data["level_loss"].to_numpy()[:, None, 1:], seen.shape)
         time = data["time"].to_numpy()
         levels_of_drop = data["reference_level"].to_numpy()[:2]
         first, sampled = (
@@ -142,119 +127,77 @@ class ContextLengthsFigure(AbstractFigure):
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
-            within(
-                "plateaus lie at T7's levels at every N, from 1 up",
-                data["plateau_loss"].to_numpy()[:, :, 1:][seen],
-                on_levels[seen],
-                1e-3,
+            level_claim("plateaus lie at T7's levels at every N, from 1 up", data, seen),
+            timing_claim(
+                "drops come when predicted from the initial weights alone, at every N (T13)", data
             ),
-            relatively_within(
-                "drops come when predicted from the initial weights alone, at every N (T13)",
-                times[seen],
-                data["predicted_drop_time"].to_numpy()[seen],
-                0.03,
-            ),
-            at_most(
-                "N hardly decides when: spread of each drop's time over all N",
-                spread,
-                0.02,
-            ),
+            at_most("N hardly decides when: spread of each drop's time over all N", spread, 0.02),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=3.0)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
         _draw_runs(axes[0, 0], data.isel(seed=0), self.shorter, self.longer)
         _draw_levels(axes[0, 1], data)
         _draw_times(axes[0, 2], data)
         first = float(np.nanmin(data["drop_time"])) / 3
-        axes[0, 0].set(xlim=(first, self.until))
+        panels.letter(axes.flat)
+        axes[0, 0].set(xlim=(first, self.setting.method.end))
         return drawing
 
-    @property
-    def _random(self) -> list[InContextRegression]:
-        return [
-            self._law(ContextLengths([short, long]))
-            for short, long in zip(self.shorter, self.longer, strict=True)
-        ]
-
-    def _law(self, length: object) -> InContextRegression:
-        return InContextRegression(self.spectrum, length)
+    def _at(self, length: object) -> Setting:
+        return self.setting.replace(context_length=length)
 
     def _last_level(self, length: float) -> float:
         """The last level at a length that need not be whole, by linear mixing of 1/N (T2)."""
         low = int(length)
         share = (1 / length - 1 / (low + 1)) / (1 / low - 1 / (low + 1))
         mixed = ContextLengths([low, low + 1], [share, 1 - share])
-        return float(plateau_losses(self._law(mixed))[-1])
-
-    def _train(self, watch: Watch, name: str, task: Any) -> Trajectory:
-        setting = Setting(
-            SeparateAttention(heads=self.heads),
-            task,
-            GradientFlow(until=self.until),
-            RandomStart(self.init_scale),
-            Record(points=self.points, spacing="log"),
-            self.seeds,
-        )
-        return watch.train(name, setting)
+        return float(plateau_losses(self._at(mixed).task)[-1])
 
 
 def _draw_runs(
-    axes: Any, one: xr.Dataset, shorter: tuple[int, ...], longer: tuple[int, ...]
+    axes: Axes, one: xr.Dataset, shorter: tuple[int, ...], longer: tuple[int, ...]
 ) -> None:
     fixed = f"fixed $N={1 / float((1 / one['effective_length']).mean()):.0f}$"
     axes.plot(one["time"], one["reference_loss"], color="0.75", linewidth=4, label=fixed)
-    levels(axes, one["reference_level"], "its levels (T7)")
+    panels.levels(axes, one["reference_level"], "its levels (T7)")
     stroke = [0.75 * float(one["time"][-1]), float(one["time"][-1])]
     signs = ("-", (0, (5, 1)), (0, (1, 1)))
-    for place, (short, long) in enumerate(zip(shorter, longer, strict=True)):
+    for index, (short, long) in enumerate(zip(shorter, longer, strict=True)):
         label = f"$N={short}$ or ${long}$"
-        row, sign = one["sampled_loss"][place], signs[place % 3]
-        axes.plot(one["time"], row, color=colour(place), linestyle=sign, label=label)
-        elsewhere = float(one["mean_length_level"][place])
-        axes.plot(stroke, [elsewhere] * 2, color=colour(place), linewidth=2.5)
+        row, sign = one["sampled_loss"][index], signs[index % 3]
+        axes.plot(one["time"], row, color=panels.colour(index), linestyle=sign, label=label)
+        elsewhere = float(one["mean_length_level"][index])
+        axes.plot(stroke, [elsewhere] * 2, color=panels.colour(index), linewidth=2.5)
     lowest = float(one["mean_length_level"].min())
     axes.annotate("last levels at the mean $N$  ", (stroke[0], lowest), ha="right", fontsize=7.5)
-    axes.set(xscale="log", xlabel=TIME_LABEL, ylabel=LOSS_LABEL, ylim=(0, None))
-    axes.set_title("(a)", loc="right")
-    legend(axes, columns=2)
+    axes.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL, ylim=(0, None))
+    panels.legend(axes, columns=2)
 
 
-def _draw_levels(axes: Any, data: xr.Dataset) -> None:
-    tints = shades(data.sizes["level"])
+def _draw_levels(axes: Axes, data: xr.Dataset) -> None:
     right = float(data["any_length"][-1])
-    for level in range(data.sizes["level"]):
-        curve = data["level_curve"][:, level]
-        axes.plot(data["any_length"], curve, color=tints[level], **THEORY)
-        rest = float(data["long_level"][level])
-        axes.plot([right, 1.6 * right], [rest, rest], color=tints[level], linewidth=2.5)
-        measured = data["plateau_loss"][:, :, level]
-        for seed in range(data.sizes["seed"]):
-            label = f"{level} drops" if seed == 0 else None
-            axes.plot(
-                data["length"],
-                measured[:, seed],
-                "o",
-                color=tints[level],
-                markersize=4.5,
-                label=label,
-            )
-    axes.set(xscale="log", xlabel="context length  $N$", ylabel=LOSS_LABEL, ylim=(0, None))
-    axes.set_title("(b)", loc="right")
-    legend(axes)
+    for level, tint in enumerate(panels.shades(data.sizes["level"])):
+        curve, rest = data["level_curve"][:, level], float(data["long_level"][level])
+        axes.plot(data["any_length"], curve, color=tint, **panels.THEORY)
+        axes.plot([right, 1.6 * right], [rest, rest], color=tint, linewidth=2.5)
+        look = {"color": tint, "marker": "o", "linestyle": "none", "markersize": 4.5}
+        measured = data["plateau_loss"][:, :, level].T
+        panels.seed_curves(axes, data["length"], measured, f"{level} drops", **look)
+    axes.set(xscale="log", xlabel="context length  $N$", ylabel=panels.LOSS_LABEL, ylim=(0, None))
+    panels.legend(axes)
 
 
-def _draw_times(axes: Any, data: xr.Dataset) -> None:
-    tints = shades(data.sizes["level"])[1:]
+def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+    tints = panels.shades(data.sizes["level"])[1:]
     for drop in range(data.sizes["drop"]):
         for seed, sign in zip(range(data.sizes["seed"]), "osD^v", strict=False):
             measured = data["drop_time"][:, seed, drop]
             predicted = data["predicted_drop_time"][:, seed, drop]
             label = f"drop {drop + 1}" if seed == 0 else None
-            axes.plot(data["length"], predicted, color=tints[drop], **THEORY)
+            axes.plot(data["length"], predicted, color=tints[drop], **panels.THEORY)
             axes.plot(data["length"], measured, sign, color=tints[drop], markersize=4, label=label)
-    axes.plot([], [], color=THEORY_COLOUR, label="T13", **THEORY)
+    axes.plot([], [], color=panels.THEORY_COLOUR, label="T13", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
     axes.set(ylabel=r"time of drop  $t/\tau$")
-    axes.set_title("(c)", loc="right")
-    legend(axes)
+    panels.legend(axes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optax
@@ -14,17 +13,11 @@ from matplotlib.figure import Figure
 from saddlescope.attention import DeepAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.comparison.algorithms import trace_algorithms
-from saddlescope.dynamics import Optimiser, Record
+from saddlescope.dynamics import Optimiser, Record, StochasticGradientDescent
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    colour,
-    legend,
-    levels,
-    shades,
-    sheet,
-)
+from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.precision import in_float64
 from saddlescope.setting import Setting
@@ -32,6 +25,14 @@ from saddlescope.task import InContextRegression, Prompts
 from saddlescope.theory import algorithms, minimum
 from saddlescope.trajectory import Trajectory
 
+_DESCENT = Setting(
+    DeepAttention(layers=1, heads=4),
+    InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31),
+    StochasticGradientDescent(learning_rate=0.2, steps=6000, batch_size=256),
+    RandomStart(0.05),
+    Record(points=120, spacing="log"),
+    seeds=3,
+)
 # Prompts that nobody trains on: for the distances through training, and for the errors at the end.
 _PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
 
@@ -40,22 +41,16 @@ _PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
 class Depth(AbstractFigure):
     """Linear attention with several layers on in-context regression (sections 2 and 5).
 
-    Merged heads, all blocks trained by descent on fresh batches, its gradients
-    clipped: predictions are polynomials of degree 3 to the number of layers, and some prompts
-    have gradients without measure. The rate falls to zero in the second half.
+    Merged heads, all blocks trained by descent on fresh batches, its gradients clipped: predictions
+    are polynomials of degree 3 to the number of layers, and some prompts have gradients without
+    measure. The rate falls to zero in the second half.
     """
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    layers: tuple[int, ...] = (1, 2, 3)
-    heads: int = 4
-    init_scale: float = 0.05
-    seeds: int = 3
-    learning_rate: float = 0.2
+    setting: Setting = _DESCENT
+    depths: tuple[int, ...] = (1, 2, 3)
     clipping: float = 0.5
-    steps: int = 6000
-    batch_size: int = 256
-    points: int = 120
+
+    varied = ("layers", "weights")
 
     id = "depth"
     title = "Deeper attention goes through one step of descent to least squares"
@@ -79,52 +74,43 @@ class Depth(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Depth:
-        return cls(
-            spectrum=(0.5, 0.3, 0.2),
-            context_length=20,
-            layers=(1, 2),
-            heads=3,
-            seeds=1,
-            steps=2000,
-            batch_size=128,
-            points=60,
+        small = _DESCENT.replace(
+            spectrum=(0.5, 0.3, 0.2), context_length=20, heads=3, seeds=1, points=60
         )
+        return cls(small.replace(steps=2000, batch_size=128), depths=(1, 2))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        task = InContextRegression(self.spectrum, self.context_length)
+        task = of_kind(InContextRegression, self.setting.task)
         fresh = task.sample(_FINAL_PROBES, seed=_FINAL_SEED)
         known = {algorithm.name: algorithm for algorithm in algorithms(task)}
         # What each depth is set beside: one step of descent, then the depth before.
         step = shallower = known["preconditioned_step"](fresh)[None]
         parts = []
-        for depth in watch.each(self.layers):
-            run = self._train(watch, depth, task)
+        for depth in watch.each(self.depths):
+            run = watch.train(f"{depth} layers", self._descent(depth))
             candidates = [known[name] for name in self._names()]
             traced = trace_algorithms(run, task, _PROBES, candidates=candidates)
-            predicted = np.stack([_predict(run, place, fresh) for place in range(self.seeds)])
-            parts.append(
-                xr.Dataset(
-                    {
-                        "loss": (("seed", "time"), run.loss),
-                        "distance": (("seed", "time", "algorithm"), traced["distance"].to_numpy()),
-                        "error": ("seed", ((predicted - fresh.target) ** 2).mean(1)),
-                        "step_distance": ("seed", ((predicted - step) ** 2).mean(1)),
-                        "gain": ("seed", _gain(predicted, shallower, fresh.target)),
-                    }
-                )
-            )
+            predicted = np.stack([_predict(run, seed, fresh) for seed in run.setting.seeds])
+            numbers = {
+                "loss": (("seed", "time"), run.loss),
+                "distance": (("seed", "time", "algorithm"), traced["distance"].to_numpy()),
+                "error": ("seed", ((predicted - fresh.target) ** 2).mean(1)),
+                "step_distance": ("seed", ((predicted - step) ** 2).mean(1)),
+                "gain": ("seed", _gain(predicted, shallower, fresh.target)),
+            }
+            parts.append(xr.Dataset(numbers))
             shallower = predicted
-        data = xr.concat(parts, xr.DataArray(list(self.layers), dims="depth"))
+        data = xr.concat(parts, xr.DataArray(list(self.depths), dims="depth"))
         data["one_layer_loss"] = minimum(task).loss
         data["label_power"] = float((fresh.target**2).mean())
-        return data.assign_coords(depth=list(self.layers), step=("time", run.time))
+        return data.assign_coords(depth=list(self.depths), step=("time", run.time))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         one, deep = data.sel(depth=1), data.sel(depth=data["depth"] > 1)
         names = self._names()
         final = data["distance"].isel(time=-1).argmin("algorithm")
         goal = xr.where(data["depth"] > 1, len(names) - 1, len(names) - 2)
-        found, wanted = self._orders(data)
+        order, predicted_order = self._orders(data)
         return (
             equal(
                 "algorithm nearest at the end (least squares is the last in the list): one step "
@@ -135,8 +121,8 @@ class Depth(AbstractFigure):
             equal(
                 "before, it is nearest to 0, 1, ... D - 2 principal components, then one step: "
                 "order of the middle of the time that each is nearest, for each depth and seed",
-                found,
-                wanted,
+                order,
+                predicted_order,
             ),
             at_most(
                 "one layer ends at its optimum (Z 16): distance as a share of the labels' power",
@@ -157,39 +143,33 @@ class Depth(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        rows = (data.sizes["depth"] + 2) // 2
-        drawing, axes = sheet(rows, 2, width=4.3, height=2.9)
-        panels = axes.ravel()
-        self._draw_loss(panels[0], data)
-        for place in range(data.sizes["depth"]):
-            self._draw_distances(panels[place + 1], data.isel(depth=place, seed=0))
-        for place, panel in enumerate(panels):
-            if place > data.sizes["depth"]:
-                panel.set_axis_off()
-                continue
-            panel.set_title(f"({'abcdefgh'[place]})", loc="right")
+        count = data.sizes["depth"] + 1
+        drawing, axes = panels.sheet((count + 1) // 2, 2, width=4.3, height=2.9)
+        shown, left_over = axes.flat[:count], axes.flat[count:]
+        self._draw_loss(shown[0], data)
+        for index, panel in enumerate(shown[1:]):
+            self._draw_distances(panel, data.isel(depth=index, seed=0))
+        for panel in shown:
             panel.set(xscale="log", xlabel="training step", xlim=(10, float(data["step"][-1])))
-        legend(panels[0])
-        legend(panels[1])
+        for panel in left_over:
+            panel.set_axis_off()
+        panels.letter(shown)
+        panels.legend(shown[0])
+        panels.legend(shown[1])
         return drawing
 
-    def _train(self, watch: Watch, depth: int, task: InContextRegression) -> Trajectory:
-        half = self.steps // 2
-        rate = optax.linear_schedule(self.learning_rate, 0.0, self.steps - half, half)
-        descent = optax.chain(optax.clip_by_global_norm(self.clipping), optax.sgd(rate))
-        setting = Setting(
-            DeepAttention(layers=depth, heads=self.heads),
-            task,
-            Optimiser(descent, self.steps, batch_size=self.batch_size),
-            RandomStart(self.init_scale),
-            Record(points=self.points, spacing="log"),
-            self.seeds,
-        )
-        return watch.train(f"{depth} layers", setting)
+    def _descent(self, depth: int) -> Setting:
+        base = of_kind(StochasticGradientDescent, self.setting.method)
+        half = base.steps // 2
+        rate = optax.linear_schedule(base.learning_rate, 0.0, base.steps - half, half)
+        clipped = optax.chain(optax.clip_by_global_norm(self.clipping), optax.sgd(rate))
+        method = Optimiser(clipped, base.steps, batch_size=base.batch_size, key=base.key)
+        return self.setting.replace(layers=depth, method=method)
 
     def _names(self) -> list[str]:
         """The algorithms that differ without noise in the labels, least squares last."""
-        components = [f"principal_components_{count}" for count in range(len(self.spectrum))]
+        counts = range(self.setting.task.dimension)
+        components = [f"principal_components_{count}" for count in counts]
         return [*components, "preconditioned_step", "least_squares"]
 
     def _orders(self, data: xr.Dataset) -> tuple[list[int], list[int]]:
@@ -198,53 +178,49 @@ class Depth(AbstractFigure):
         All components but one are left out: one step is nearer before they are nearest.
         """
         nearest = data["distance"].argmin("algorithm").to_numpy()
-        path = [place for place in range(len(self._names())) if place != len(self.spectrum) - 1]
-        found: list[int] = []
-        wanted: list[int] = []
+        left_out = self.setting.task.dimension - 1
+        path = [index for index in range(len(self._names())) if index != left_out]
+        measured: list[int] = []
+        predicted: list[int] = []
         for depth, row in zip(data["depth"].to_numpy(), nearest, strict=True):
             members = path if depth > 1 else path[:-1]
             for passed in row:
-                middles = [np.median(np.flatnonzero(passed == place)) for place in members]
-                found += (1 + np.argsort(np.argsort(middles))).tolist()
-                wanted += range(1, len(members) + 1)
-        return found, wanted
+                middles = [np.median(np.flatnonzero(passed == index)) for index in members]
+                measured += (1 + np.argsort(np.argsort(middles))).tolist()
+                predicted += range(1, len(members) + 1)
+        return measured, predicted
 
     def _draw_loss(self, axes: Axes, data: xr.Dataset) -> None:
-        levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
-        for place, depth in enumerate(data["depth"].to_numpy()):
-            for seed in range(data.sizes["seed"]):
-                label = f"{depth} layer{'s' if depth > 1 else ''}" if seed == 0 else None
-                loss = data["loss"][place, seed]
-                axes.plot(data["step"], loss, color=colour(place), label=label)
-        axes.set(yscale="log", ylabel=LOSS_LABEL)
+        panels.levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
+        for index, depth in enumerate(data["depth"].to_numpy()):
+            label, tint = f"{depth} layer{'s' if depth > 1 else ''}", panels.colour(index)
+            panels.seed_curves(axes, data["step"], data["loss"][index], label, color=tint)
+        axes.set(yscale="log", ylabel=panels.LOSS_LABEL)
 
     def _draw_distances(self, axes: Axes, one: xr.Dataset) -> None:
         colours, labels = self._looks()
         nearest = one["distance"].argmin("algorithm").to_numpy()
-        for place, label in enumerate(labels):
-            distance = one["distance"][:, place]
-            axes.plot(one["step"], distance, color=colours[place], label=label)
-            near = one["step"].to_numpy()[nearest == place]
+        for index, label in enumerate(labels):
+            distance = one["distance"][:, index]
+            axes.plot(one["step"], distance, color=colours[index], label=label)
+            near = one["step"].to_numpy()[nearest == index]
             strip = axes.get_xaxis_transform()
             height = np.full(len(near), 0.03)
-            axes.plot(near, height, "s", color=colours[place], markersize=4, transform=strip)
+            axes.plot(near, height, "s", color=colours[index], markersize=4, transform=strip)
         depth = int(one["depth"])
         axes.set(yscale="log", ylim=(2e-3, 3))
         axes.set(ylabel=f"mean-square distance, {depth} layer{'s' if depth > 1 else ''}")
 
-    def _looks(self) -> tuple[list[Any], list[str]]:
-        count = len(self.spectrum)
+    def _looks(self) -> tuple[list[FloatArray | str], list[str]]:
+        count = self.setting.task.dimension
         components = ["zero", "1 component", *[f"{n} components" for n in range(2, count)]]
-        return (
-            [*shades(count), colour(5), colour(3)],
-            [*components, "one step", "least squares"],
-        )
+        tints: list[FloatArray | str] = [*panels.shades(count), panels.colour(5), panels.colour(3)]
+        return tints, [*components, "one step", "least squares"]
 
 
-def _predict(run: Trajectory, place: int, prompts: Prompts) -> FloatArray:
+def _predict(run: Trajectory, seed: int, prompts: Prompts) -> FloatArray:
     """What the weights at the end of the run make of prompts, [P]."""
-    predict = in_float64(run.setting.model.predict)
-    return np.asarray(predict(run.weights(place), prompts))
+    return np.asarray(in_float64(run.setting.model.predict)(run.weights(seed), prompts))
 
 
 def _gain(predicted: FloatArray, other: FloatArray, target: FloatArray) -> FloatArray:

@@ -22,8 +22,8 @@ def descent_numbers(run: Trajectory, name: str) -> xr.Dataset:
     `others` what is learned of every direction when the first is half learned, `rest` how much of
     the descent is spent at the levels between its ends.
     """
-    staircase, found = staircase_numbers(run), modes(run.setting.task)
-    share = learned_share(run, found.amplitude, found.basis).to_numpy()
+    staircase, law = staircase_numbers(run), modes(run.setting.task)
+    share = learned_share(run, law.amplitude, law.basis).to_numpy()
     seeds = np.arange(len(share))
     courses = np.moveaxis(share, 1, -1)
     half = first_crossing(courses, 0.5, run.time, rising=True)

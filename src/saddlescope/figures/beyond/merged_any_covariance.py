@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.attention import GivenStart, MergedAttention, RandomStart
+from saddlescope.attention import GivenStart, RandomStart
 from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, THEORY_COLOUR, colour, legend, sheet
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.merged_run import course_times, merged_numbers
+from saddlescope.figures.zhang.merged_run import MERGED, course_times, merged_numbers
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.setting import Setting
-from saddlescope.task import InContextRegression, Spectrum
+from saddlescope.task import Spectrum
 from saddlescope.theory import modes, plateau_duration
 
+_FLOW = MERGED.replace(seeds=3, points=400, rtol=1e-10, atol=1e-13)
 _MARKERS = "osD^v*"
+_PREDICTED = {"color": "black", **panels.THEORY}
 # At D = 4 the error is .03 times the scale, or less, in six random starts.
 _ORDER_OF_ERROR = 0.1
 # The scale whose losses are drawn.
@@ -33,12 +35,11 @@ _SHOWN = 1e-3
 class MergedAnyCovariance(AbstractFigure):
     """The loss follows D+1 scalars for all times, with an error in proportion to the scale."""
 
+    setting: Setting = _FLOW
     covariances: tuple[str, ...] = ("white:6", "power:6:1", "power:6:1.5", "random:6")
-    context_length: int = 31
-    heads: int = 8
     scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
-    seeds: int = 3
-    points: int = 400
+
+    varied = (*FIXED, "spectrum", "covariance", "init_scale", "until", "at", "spacing")
 
     id = "merged-any-covariance"
     title = "Merged attention, any covariance: the whole course from D + 1 scalars"
@@ -58,7 +59,7 @@ class MergedAnyCovariance(AbstractFigure):
 
     @classmethod
     def quick(cls) -> MergedAnyCovariance:
-        return cls(covariances=("white:4", "power:4:1", "random:4"), seeds=1, points=200)
+        return cls(_FLOW.replace(seeds=1, points=200), ("white:4", "power:4:1", "random:4"))
 
     def compute(self, watch: Watch) -> xr.Dataset:
         parts = [self._numbers(watch, name) for name in watch.each(self.covariances)]
@@ -115,41 +116,31 @@ class MergedAnyCovariance(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=2.9)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=2.9)
         _draw_losses(axes[0, 0], data.sel(scale=_SHOWN, method="nearest").isel(seed=0))
         _draw_errors(axes[0, 1], data)
         _draw_drops(axes[0, 2], data)
-        for panel, letter in zip(axes[0], "abc", strict=True):
-            panel.set_title(f"({letter})", loc="right")
+        panels.letter(axes.flat)
         return drawing
 
     def _numbers(self, watch: Watch, name: str) -> xr.Dataset:
         """The runs of one covariance at all scales, beside their theory."""
-        task = InContextRegression(_spectrum(name), self.context_length)
-        model = MergedAttention(self.heads)
+        setting = self.setting.replace(spectrum=_spectrum(name))
+        task, seeds = setting.task, setting.seeds
         starts = [
-            stack_starts(RandomStart(scale), model, task, range(self.seeds))
-            for scale in self.scales
+            stack_starts(RandomStart(scale), setting.model, task, seeds) for scale in self.scales
         ]
-        times = course_times(task, min(self.scales), self.points)
-        setting = Setting(
-            model,
-            task,
-            GradientFlow(until=float(times[-1]), rtol=1e-10, atol=1e-13),
-            GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]}),
-            Record(at=times),
-            len(self.scales) * self.seeds,
-        )
+        times = course_times(task, min(self.scales), setting.record.points)
+        given = GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]})
+        count = len(self.scales) * len(seeds)
+        setting = setting.replace(init=given, seeds=count, until=float(times[-1]), at=times)
         run = watch.train(name.replace(":", "-"), setting)
-        found = merged_numbers(run)
-        shape = (len(self.scales), self.seeds)
-        axes = ("scale", "seed")
-        durations = [
-            plateau_duration(task, weights=run.weights(place, 0)) for place in range(len(run.loss))
-        ]
+        numbers = merged_numbers(run)
+        shape, axes = (len(self.scales), len(seeds)), ("scale", "seed")
+        durations = [plateau_duration(task, weights=run.weights(seed, 0)) for seed in range(count)]
         columns = {
-            "drop_time": found["drop_time"].to_numpy()[:, 0],
-            "predicted_drop_time": found["predicted_drop_time"].to_numpy()[:, 0],
+            "drop_time": numbers["drop_time"].to_numpy()[:, 0],
+            "predicted_drop_time": numbers["predicted_drop_time"].to_numpy()[:, 0],
             "leading_plateau": np.array([duration.leading for duration in durations]),
             "aligned_plateau": np.array([duration.aligned for duration in durations]),
         }
@@ -159,13 +150,13 @@ class MergedAnyCovariance(AbstractFigure):
                 "loss": ((*axes, "point"), run.loss.reshape(*shape, -1)),
                 "predicted_loss": (
                     (*axes, "point"),
-                    found["predicted_loss"].to_numpy().reshape(*shape, -1),
+                    numbers["predicted_loss"].to_numpy().reshape(*shape, -1),
                 ),
-                "level_loss": ("level", found["level_loss"].to_numpy()),
+                "level_loss": ("level", numbers["level_loss"].to_numpy()),
                 "growth_rate": modes(task).growth_rate,
                 **{key: (axes, values.reshape(shape)) for key, values in columns.items()},
             },
-            coords={"scale": list(self.scales), "seed": list(range(self.seeds))},
+            coords={"scale": list(self.scales), "seed": list(seeds)},
         )
 
 
@@ -173,8 +164,8 @@ def _spectrum(name: str) -> Spectrum:
     """A covariance by name: those of `Spectrum.parse`, or `random:D`, of trace 1."""
     kind, *numbers = name.split(":")
     if kind != "random":
-        found = Spectrum.parse(name)
-        return Spectrum(found.eigenvalues / found.trace, found.basis)
+        spectrum = Spectrum.parse(name)
+        return Spectrum(spectrum.eigenvalues / spectrum.trace, spectrum.basis)
     dimension = int(numbers[0])
     factor = np.random.default_rng(0).standard_normal((dimension, 2 * dimension))
     matrix = factor @ factor.T
@@ -198,54 +189,49 @@ def _lateness(data: xr.Dataset) -> xr.DataArray:
     return late
 
 
-def _draw_losses(axes: Any, data: xr.Dataset) -> None:
-    for place, name in enumerate(data["covariance"].to_numpy()):
-        one = data.isel(covariance=place)
+def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
+    for index, name in enumerate(data["covariance"].to_numpy()):
+        one = data.isel(covariance=index)
         clock = one["time"] * one["growth_rate"]
-        axes.plot(clock, one["loss"], color=colour(place), linewidth=2.2, label=_label(name))
-        axes.plot(clock, one["predicted_loss"], color="black", **THEORY)
-    axes.plot([], [], color="black", label="theory (T10)", **THEORY)
-    axes.set(xlim=(0, 20), ylim=(0, 1.03), ylabel=LOSS_LABEL, xlabel=r"time  $t\,\|\Lambda^2\|_F$")
-    legend(axes, 2)
+        axes.plot(clock, one["loss"], color=panels.colour(index), linewidth=2.2, label=_label(name))
+        axes.plot(clock, one["predicted_loss"], **_PREDICTED)
+    axes.plot([], [], label="theory (T10)", **_PREDICTED)
+    axes.set(xlim=(0, 20), xlabel=r"time  $t\,\|\Lambda^2\|_F$")
+    axes.set(ylim=(0, 1.03), ylabel=panels.LOSS_LABEL)
+    panels.legend(axes, 2)
 
 
-def _draw_errors(axes: Any, data: xr.Dataset) -> None:
+def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     error, scale = _error(data), data["scale"].to_numpy()
-    for place, name in enumerate(data["covariance"].to_numpy()):
-        options = {"color": colour(place), "markersize": 4, "linewidth": 0.8}
-        worst = error[place].max("seed")
-        axes.plot(
-            scale, worst, _MARKERS[place % len(_MARKERS)] + "-", label=_label(name), **options
-        )
+    for index, name in enumerate(data["covariance"].to_numpy()):
+        tint, sign = panels.colour(index), _MARKERS[index % len(_MARKERS)] + "-"
+        worst = error[index].max("seed")
+        axes.plot(scale, worst, sign, color=tint, markersize=4, linewidth=0.8, label=_label(name))
     start = error.max("seed").isel(scale=int(scale.argmax()))
     for power, anchor in ((1, float(start.max())), (2, float(start.min()))):
         law = 2 * anchor * (scale / scale.max()) ** power
         label = r"$\propto w$, $\propto w^2$" if power == 1 else None
-        axes.plot(scale, law, color="black", label=label, **THEORY)
+        axes.plot(scale, law, label=label, **_PREDICTED)
     axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$")
     axes.set(ylabel="largest error of the loss", ylim=(1e-11, None))
-    legend(axes, 2)
+    panels.legend(axes, 2)
 
 
-def _draw_drops(axes: Any, data: xr.Dataset) -> None:
+def _draw_drops(axes: Axes, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
-    for place, name in enumerate(data["covariance"].to_numpy()):
-        one = data.isel(covariance=place, seed=0)
+    for index, name in enumerate(data["covariance"].to_numpy()):
+        one = data.isel(covariance=index, seed=0)
         rate, late = float(one["growth_rate"]), float(_lateness(one).mean())
-        axes.plot(
-            scale,
-            rate * one["drop_time"],
-            _MARKERS[place % len(_MARKERS)],
-            color=colour(place),
-            markersize=5,
-            label=_label(name),
-        )
-        axes.plot(scale, rate * one["aligned_plateau"] + late, color="black", **THEORY)
-    axes.plot([], [], color="black", label=r"$\frac{1}{2}\ln(1/s_0)$ + const (T11)", **THEORY)
-    axes.plot(scale, np.log(1 / scale), color=THEORY_COLOUR, linestyle=":", label=r"$\ln(1/w)$")
+        tint, sign = panels.colour(index), _MARKERS[index % len(_MARKERS)]
+        drop = rate * one["drop_time"]
+        axes.plot(scale, drop, sign, color=tint, markersize=5, label=_label(name))
+        axes.plot(scale, rate * one["aligned_plateau"] + late, **_PREDICTED)
+    axes.plot([], [], label=r"$\frac{1}{2}\ln(1/s_0)$ + const (T11)", **_PREDICTED)
+    leading, label = np.log(1 / scale), r"$\ln(1/w)$"
+    axes.plot(scale, leading, color=panels.THEORY_COLOUR, linestyle=":", label=label)
     axes.set(xscale="log", xlabel="initial scale  $w$", ylabel=r"drop  $t\,\|\Lambda^2\|_F$")
     axes.set_ylim(0, None)
-    legend(axes, 2)
+    panels.legend(axes, 2)
 
 
 def _label(name: str) -> str:

@@ -12,20 +12,13 @@ from scipy.integrate import solve_ivp
 
 from saddlescope.attention import GivenStart, LinearTransformer
 from saddlescope.checks import FloatArray
-from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.dynamics import GradientFlow
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    shades,
-    sheet,
-)
+from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.linear_transformer_run import LOGISTIC
+from saddlescope.figures.mainali.linear_transformer_run import FIXED, LOGISTIC, label_theories
 from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression, Spectrum
 from saddlescope.theory import (
@@ -37,8 +30,11 @@ from saddlescope.theory import (
 )
 
 # THEORY's own case: the slowest mode's largest error, to the digits that it states.
-_STATED_SPECTRUM, _STATED_START = (1.0, 0.6, 0.35, 0.15), 1e-3
+_STATED_SPECTRUM, _STATED_START = Spectrum([1.0, 0.6, 0.35, 0.15]), 1e-3
 _STATED = {10: (0.84, 2), 100: (0.14, 2), 2000: (0.008, 3)}
+_FLOW = Setting(
+    LinearTransformer(), AlignedRegression(_STATED_SPECTRUM, 10), GradientFlow(until=1000.0)
+)
 # Where the error is fitted: below, the next order in 1/N is seen.
 _ASYMPTOTIC = 300
 # Matrices are turned away from the axes by a fixed rotation, so that none of them is diagonal.
@@ -49,13 +45,13 @@ _ROTATION_SEED = 5
 class ModesExactness(AbstractFigure):
     r"""The logistic (MT 9–13) against the coupled modes: an error of order 1/N (T15)."""
 
-    spectrum: tuple[float, ...] = (1.0, 0.6, 0.35, 0.15)
+    setting: Setting = _FLOW
     start: float = 1e-3
     context_lengths: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
     trained_lengths: tuple[int, ...] = (10, 100, 1000)
     imbalances: tuple[float, ...] = (0.0, 0.01, 0.1, 1.0)
-    until: float = 1000.0
-    points: int = 1000
+
+    varied = (*FIXED, "context_length", "init_scale", "seeds", "at", "spacing")
 
     id = "modes-exactness"
     title = "The logistic modes are exact to order 1/N"
@@ -66,33 +62,34 @@ class ModesExactness(AbstractFigure):
         "paper's own architecture; the logistic is exact where the value is frozen. (b) The "
         "logistic's largest error over time falls as 1/N; circles are measured from the matrix "
         "flow. (c) So does the distance of the two fixed points, with the coefficient that T15 "
-        "gives (dashed); it nearly vanishes for the second mode, whose "
-        "distance changes sign near N = 30. (d) Where the value is frozen "
-        "the closed form is exact from unbalanced starts too: the more key and query differ, the "
-        "sooner a mode is learned."
+        "gives (dashed); it nearly vanishes for the second mode, whose distance changes sign near "
+        "N = 30. (d) Where the value is frozen the closed form is exact from unbalanced starts "
+        "too: the more key and query differ, the sooner a mode is learned."
     )
     seconds = 3.0
 
     @classmethod
     def quick(cls) -> ModesExactness:
         return cls(
+            _FLOW.replace(points=400),
             context_lengths=(10, 100, 1000, 10_000),
             trained_lengths=(10, 100),
             imbalances=(0.0, 0.1),
-            points=400,
         )
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        time = np.concatenate([[0.0], np.geomspace(1e-4, 1, self.points) * self.until])
-        lengths, modes = list(self.context_lengths), np.arange(len(self.spectrum))
-        theories = [_errors(self.spectrum, length, self.start, time) for length in lengths]
+        points, until = self.setting.record.points, self.setting.method.end
+        time = np.concatenate([[0.0], np.geomspace(1e-4, 1, points) * until])
+        lengths, modes = list(self.context_lengths), np.arange(self._spectrum.dimension)
+        theories = [_errors(self._spectrum, length, self.start, time) for length in lengths]
+        stated = [_errors(_STATED_SPECTRUM, one, _STATED_START, time)[0][-1] for one in _STATED]
         data = xr.Dataset(
             {
                 "error": (("length", "mode"), np.array([error for error, _ in theories])),
                 "rest_distance": (("length", "mode"), np.array([apart for _, apart in theories])),
-                "rest_coefficient": ("mode", coupling_coefficient(self.spectrum)),
+                "rest_coefficient": ("mode", coupling_coefficient(self._spectrum)),
                 "stated_error": ("stated_length", [digits[0] for digits in _STATED.values()]),
-                "found_error": ("stated_length", self._stated(time)),
+                "found_error": ("stated_length", stated),
             },
             coords={"length": lengths, "mode": modes, "stated_length": list(_STATED), "time": time},
         )
@@ -146,35 +143,26 @@ class ModesExactness(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=4.2, height=2.9)
+        drawing, axes = panels.sheet(2, 2, width=4.2, height=2.9)
         _draw_slowest(axes[0, 0], data)
         _draw_errors(axes[0, 1], data)
         _draw_rest(axes[1, 0], data)
         _draw_unbalanced(axes[1, 1], data)
-        for place, panel in enumerate(axes.ravel()):
-            panel.set_title(f"({'abcd'[place]})", loc="right")
-            legend(panel)
+        panels.letter(axes.flat)
+        for panel in axes.flat:
+            panels.legend(panel)
         return drawing
-
-    def _stated(self, time: FloatArray) -> list[float]:
-        found = [_errors(_STATED_SPECTRUM, length, _STATED_START, time)[0] for length in _STATED]
-        return [float(error[-1]) for error in found]
 
     def _train(self, watch: Watch, length: int, time: FloatArray) -> xr.Dataset:
         """The flow on whole matrices, in turned coordinates, beside both theories."""
-        inputs, model, root = self._turned(), LinearTransformer(), np.sqrt(self.start)
-        setting = Setting(
-            model,
-            AlignedRegression(inputs, length),
-            GradientFlow(until=float(time[-1])),
-            GivenStart(model.start(inputs.basis, root, root)),
-            Record(at=time),
-        )
+        inputs, root = self._turned(), np.sqrt(self.start)
+        start = GivenStart(LinearTransformer().start(inputs.basis, root, root))
+        setting = self.setting.replace(spectrum=inputs, context_length=length, init=start, at=time)
         run = watch.train(f"context {length}", setting)
-        found = [run.dataset[name].isel(seed=0).to_numpy() for name in ("p2", "q1")]
-        turned = inputs.basis.T @ found[0] @ found[1] @ inputs.basis
-        coupled = coupled_modes(self.spectrum, length, root, root, time)
-        logistic = logistic_modes(self.spectrum, length, self.start, time)
+        value, query = (run.dataset[name].isel(seed=0).to_numpy() for name in ("p2", "q1"))
+        turned = inputs.basis.T @ value @ query @ inputs.basis
+        coupled = coupled_modes(self._spectrum, length, root, root, time)
+        logistic = logistic_modes(self._spectrum, length, self.start, time)
         axes, amplitude = ("time", "mode"), np.diagonal(turned, axis1=1, axis2=2)
         error = np.abs(amplitude - logistic.amplitude).max(0) / logistic.limit
         return xr.Dataset(
@@ -194,7 +182,7 @@ class ModesExactness(AbstractFigure):
         path = _frozen_flow(AlignedRegression(inputs, length), p, q, time)
         modes = np.diagonal(inputs.basis.T @ path @ inputs.basis, axis1=2, axis2=3)
         balance = modes[:, 0] ** 2 - modes[:, 1] ** 2
-        closed = unbalanced_modes(self.spectrum, length, p, q, time).amplitude
+        closed = unbalanced_modes(self._spectrum, length, p, q, time).amplitude
         return xr.Dataset(
             {
                 "frozen_amplitude": (("time", "mode"), modes[:, 0] * modes[:, 1]),
@@ -203,14 +191,18 @@ class ModesExactness(AbstractFigure):
             }
         )
 
+    @property
+    def _spectrum(self) -> Spectrum:
+        return of_kind(AlignedRegression, self.setting.task).spectrum
+
     def _turned(self) -> Spectrum:
-        size = len(self.spectrum)
+        eigenvalues, size = self._spectrum.eigenvalues, self._spectrum.dimension
         drawn = np.random.default_rng(_ROTATION_SEED).standard_normal((size, size))
-        return Spectrum(self.spectrum, np.linalg.qr(drawn)[0])
+        return Spectrum(eigenvalues, np.linalg.qr(drawn)[0])
 
 
 def _errors(
-    spectrum: tuple[float, ...], length: int, start: float, time: FloatArray
+    spectrum: Spectrum, length: int, start: float, time: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     r"""The logistic's largest error over time, and $a^*/a^\infty - 1$, both of each mode."""
     root = np.sqrt(start)
@@ -245,62 +237,48 @@ def _frozen_flow(task: AlignedRegression, p: float, q: float, time: FloatArray) 
 
 
 def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:
-    for place, length in enumerate(data["trained"].to_numpy()):
-        here, own = data.isel(trained=place, mode=-1), colour(place)
+    for index, length in enumerate(data["trained"].to_numpy()):
+        here, own = data.isel(trained=index, mode=-1), panels.colour(index)
         axes.plot(data["time"], here["flow_amplitude"], color=own, label=f"$N = {length}$")
         axes.plot(data["time"], here["logistic_amplitude"], color=own, **LOGISTIC)
-        axes.plot(data["time"], here["coupled_amplitude"], color="black", **THEORY)
-    axes.plot([], [], color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
-    axes.plot([], [], color=THEORY_COLOUR, label="logistic (MT)", **LOGISTIC)
-    axes.set(xscale="log", xlim=(10, float(data["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
-    axes.set(ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
+        axes.plot(data["time"], here["coupled_amplitude"], color="black", **panels.THEORY)
+    label_theories(axes)
+    axes.set(xscale="log", xlim=(10, float(data["time"][-1])), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
 
 
 def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
-        own = colour(mode)
-        axes.plot(
-            data["length"], data["error"][:, mode], ".-", color=own, label=rf"$\alpha = {mode + 1}$"
-        )
-        axes.plot(
-            data["trained"],
-            data["flow_error"][:, mode],
-            "o",
-            color=own,
-            markersize=8,
-            markerfacecolor="none",
-        )
-    axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="matrix flow")
+        own, label = panels.colour(mode), rf"$\alpha = {mode + 1}$"
+        axes.plot(data["length"], data["error"][:, mode], ".-", color=own, label=label)
+        error = data["flow_error"][:, mode]
+        axes.plot(data["trained"], error, "o", color=own, markersize=8, markerfacecolor="none")
+    axes.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="matrix flow")
     guide = 0.3 * float(data["error"][-1, 0]) * float(data["length"][-1]) / data["length"]
-    axes.plot(data["length"], guide, color=THEORY_COLOUR, label=r"$\propto 1/N$", **THEORY)
+    look = {"color": panels.THEORY_COLOUR, **panels.THEORY}
+    axes.plot(data["length"], guide, label=r"$\propto 1/N$", **look)
     axes.set(xscale="log", yscale="log", xlabel=r"context length  $N$")
     axes.set(ylabel=r"largest error of the logistic / $a^\infty$")
 
 
 def _draw_rest(axes: Axes, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
-        own = colour(mode)
-        axes.plot(
-            data["length"],
-            np.abs(data["rest_distance"][:, mode]),
-            ".-",
-            color=own,
-            label=rf"$\alpha = {mode + 1}$",
-        )
+        distance, label = np.abs(data["rest_distance"][:, mode]), rf"$\alpha = {mode + 1}$"
+        axes.plot(data["length"], distance, ".-", color=panels.colour(mode), label=label)
         predicted = np.abs(data["rest_coefficient"][mode]) / data["length"]
-        axes.plot(data["length"], predicted, color="black", **THEORY)
-    axes.plot([], [], color="black", label=r"coefficient of T15 over $N$", **THEORY)
+        axes.plot(data["length"], predicted, color="black", **panels.THEORY)
+    axes.plot([], [], color="black", label=r"coefficient of T15 over $N$", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel=r"context length  $N$")
     axes.set(ylabel=r"fixed points' distance  $|a^*/a^\infty - 1|$")
 
 
 def _draw_unbalanced(axes: Axes, data: xr.Dataset) -> None:
-    colours = shades(data.sizes["imbalance"])
-    for place, imbalance in enumerate(data["imbalance"].to_numpy()):
-        here = data.isel(imbalance=place, mode=-1)
+    colours = panels.shades(data.sizes["imbalance"])
+    for index, imbalance in enumerate(data["imbalance"].to_numpy()):
+        here = data.isel(imbalance=index, mode=-1)
         label = rf"$p_0^2 - q_0^2 = {imbalance:g}$"
-        axes.plot(data["time"], here["frozen_amplitude"], color=colours[place], label=label)
-        axes.plot(data["time"], here["closed_form"], color="black", **THEORY)
-    axes.plot([], [], color="black", label="closed form (T15)", **THEORY)
-    axes.set(xscale="log", xlim=(1, float(data["time"][-1])), ylim=(0, None), xlabel=TIME_LABEL)
-    axes.set(ylabel=rf"$a_{data.sizes['mode']}$, value frozen")
+        axes.plot(data["time"], here["frozen_amplitude"], color=colours[index], label=label)
+        axes.plot(data["time"], here["closed_form"], color="black", **panels.THEORY)
+    axes.plot([], [], color="black", label="closed form (T15)", **panels.THEORY)
+    axes.set(xscale="log", xlim=(1, float(data["time"][-1])), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=rf"$a_{data.sizes['mode']}$, value frozen")

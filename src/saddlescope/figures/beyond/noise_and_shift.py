@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.attention import RandomStart, SeparateAttention
-from saddlescope.dynamics import GradientFlow, Record
-from saddlescope.figures.beyond.rotation import draw_rotation, rotation_numbers
+from saddlescope.checks import AnyArray
+from saddlescope.figures.beyond.drops import level_claim, timing_claim
+from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotation_numbers
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import learned_share, staircase_numbers
+from saddlescope.figures.zhang.staircase import (
+    FIXED,
+    STAIRCASE,
+    learned_share,
+    midway,
+    staircase_numbers,
+)
 from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
-from saddlescope.task import InContextRegression
 from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
 
+_FLOW = STAIRCASE.replace(seeds=2, until=40_000.0, points=1000, spacing="log")
 # A plateau that lasts a smaller share of the time so far has no floor to be measured.
 _SHORTEST_PLATEAU = 0.05
 
@@ -40,24 +37,14 @@ _SHORTEST_PLATEAU = 0.05
 class NoiseAndShift(AbstractFigure):
     """T17: levels, order and drop times beyond the papers' case, and where the path is another."""
 
-    spectrum: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    label_noise: float = 1.0
+    setting: Setting = _FLOW
+    noise: float = 1.0
     white_queries: tuple[float, ...] = (0.25, 0.25, 0.25, 0.25)
     reversed_tasks: tuple[float, ...] = (0.5, 0.5, 2.0, 3.0)
     reversed_queries: tuple[float, ...] = (0.1, 0.3, 0.2, 0.4)
-    heads: int = 5
-    init_scale: float = 0.01
-    seeds: int = 2
-    until: float = 40_000.0
-    rotating_spectrum: tuple[float, ...] = (1.0, 0.3)
-    rotating_tasks: tuple[float, ...] = (0.5, 0.9)
-    rotating_queries: tuple[float, ...] = (1.0, 1.0)
-    rotating_heads: int = 4
-    rotating_scale: float = 0.003
     rotating_seeds: int = 8
-    rotating_until: float = 8000.0
-    points: int = 1000
+
+    varied = (*FIXED, "label_noise", "task_covariance", "query_covariance")
 
     id = "noise-and-shift"
     title = "Noise and shift move the staircase; where two orders disagree a head rotates"
@@ -79,42 +66,42 @@ class NoiseAndShift(AbstractFigure):
 
     @classmethod
     def quick(cls) -> NoiseAndShift:
-        return cls(seeds=1, until=12_000.0, rotating_seeds=2, points=800)
+        return cls(_FLOW.replace(seeds=1, until=12_000.0, points=800), rotating_seeds=2)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        cases = self._cases()
-        rows = []
-        for name in watch.each([*cases, "rotating"]):
-            if name == "rotating":
-                rotation = rotation_numbers(self._rotate(watch))
-            else:
-                rows.append(_case_numbers(self._train(watch, name, cases[name])))
-        data = xr.concat(rows, xr.DataArray(np.arange(len(rows)), dims="case"))
-        return data.merge(rotation)
+        base = self.setting
+        rotating = ROTATING.replace(points=base.record.points, seeds=self.rotating_seeds)
+        plan = {
+            "papers": base,
+            "noise": base.replace(label_noise=self.noise),
+            "queries": base.replace(query_covariance=self.white_queries),
+            "reversed": base.replace(
+                task_covariance=self.reversed_tasks, query_covariance=self.reversed_queries
+            ),
+            "rotating": rotating,
+        }
+        runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
+        rotation = rotation_numbers(runs.pop("rotating"))
+        cases = [_case_numbers(run) for run in runs.values()]
+        return xr.concat(cases, xr.DataArray(np.arange(4), dims="case")).merge(rotation)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seen = np.isfinite(data["drop_time"].to_numpy())
-        lasting = _lasting(data)
-        on_levels = data["level_loss"].to_numpy()[:, None, 1:]
         order = np.broadcast_to(data["predicted_order"].to_numpy()[:, None], seen.shape)
         last = data["visited"].sizes["stop"]
         return (
-            within(
+            level_claim(
                 "every plateau lies at its level, with noise and shift too (T17)",
-                data["plateau_loss"].to_numpy()[:, :, 1:][lasting],
-                np.broadcast_to(on_levels, lasting.shape)[lasting],
-                1e-3,
+                data,
+                _lasting(data),
             ),
             equal(
                 "eigenvectors are learned in the order of their drives c = λωκ (T17)",
                 data["learned_order"].to_numpy()[seen],
                 order[seen],
             ),
-            relatively_within(
-                "drops come when predicted from the initial weights alone (T13, T17)",
-                data["drop_time"].to_numpy()[seen],
-                data["predicted_drop_time"].to_numpy()[seen],
-                0.03,
+            timing_claim(
+                "drops come when predicted from the initial weights alone (T13, T17)", data
             ),
             relatively_within(
                 "label noise alone leaves the times of the drops",
@@ -146,70 +133,34 @@ class NoiseAndShift(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 3, width=3.3, height=2.8)
-        panels = ((0, 1), (2,), (3,))
+        drawing, axes = panels.sheet(2, 3, width=3.3, height=2.8)
         names = ("papers' case", "label noise", "white queries", "uneven tasks")
-        for place, (panel, cases) in enumerate(zip(axes[0], panels, strict=True)):
+        for axis, cases in zip(axes[0], ((0, 1), (2,), (3,)), strict=True):
             for case in cases:
-                _draw_case(panel, data.isel(case=case), case, names[case])
-            panel.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="T13")
-            panel.set(xscale="log", xlim=(1000, self.until), ylim=(0, None), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abc'[place]})", loc="right")
-            legend(panel, columns=2)
-        axes[0, 0].set_ylabel(LOSS_LABEL)
+                _draw_case(axis, data.isel(case=case), case, names[case])
+            axis.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="T13")
+            end = self.setting.method.end
+            axis.set(xscale="log", xlim=(1000, end), ylim=(0, None), xlabel=panels.TIME_LABEL)
+            panels.legend(axis, columns=2)
+        axes[0, 0].set_ylabel(panels.LOSS_LABEL)
         _draw_times(axes[1, 0], data, names)
-        draw_rotation(axes[1, 1:], data)
+        draw_rotation(axes[1, 1], axes[1, 2], data)
+        panels.letter(axes.flat)
         return drawing
-
-    def _cases(self) -> dict[str, InContextRegression]:
-        inputs, length = self.spectrum, self.context_length
-        return {
-            "papers": InContextRegression(inputs, length),
-            "noise": InContextRegression(inputs, length, label_noise=self.label_noise),
-            "queries": InContextRegression(inputs, length, query_covariance=self.white_queries),
-            "reversed": InContextRegression(
-                inputs, length, self.reversed_tasks, self.reversed_queries
-            ),
-        }
-
-    def _train(self, watch: Watch, name: str, task: InContextRegression) -> Trajectory:
-        setting = Setting(
-            SeparateAttention(heads=self.heads),
-            task,
-            GradientFlow(until=self.until),
-            RandomStart(self.init_scale),
-            Record(points=self.points, spacing="log"),
-            self.seeds,
-        )
-        return watch.train(name, setting)
-
-    def _rotate(self, watch: Watch) -> Trajectory:
-        task = InContextRegression(
-            self.rotating_spectrum, self.context_length, self.rotating_tasks, self.rotating_queries
-        )
-        setting = Setting(
-            SeparateAttention(heads=self.rotating_heads),
-            task,
-            GradientFlow(until=self.rotating_until),
-            RandomStart(self.rotating_scale),
-            Record(points=self.points),
-            self.rotating_seeds,
-        )
-        return watch.train("rotating", setting)
 
 
 def _case_numbers(run: Trajectory) -> xr.Dataset:
     """A run's staircase, and the order in which eigenvectors are half learned, counted from 1."""
-    data, found = staircase_numbers(run), modes(run.setting.task)
-    share = learned_share(run, found.amplitude, found.basis).to_numpy()
+    data, law = staircase_numbers(run), modes(run.setting.task)
+    share = learned_share(run, law.amplitude, law.basis).to_numpy()
     half = first_crossing(np.moveaxis(share, 1, -1), 0.5, run.time, rising=True)
     # Those that are never half learned come last.
     data["learned_order"] = (("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable"))
-    data["predicted_order"] = ("drop", 1.0 + found.order)
+    data["predicted_order"] = ("drop", 1.0 + law.order)
     return data
 
 
-def _lasting(data: xr.Dataset) -> Any:
+def _lasting(data: xr.Dataset) -> AnyArray:
     """Which plateaus were reached and last long enough to have a floor, (case, seed, drop)."""
     begin = data["drop_time"].to_numpy()
     end = np.concatenate([begin[:, :, 1:], np.full_like(begin[:, :, :1], np.nan)], axis=2)
@@ -217,46 +168,29 @@ def _lasting(data: xr.Dataset) -> Any:
     return np.isfinite(begin) & (end - begin > _SHORTEST_PLATEAU * end)
 
 
-def _draw_case(axes: Any, case: xr.Dataset, place: int, name: str) -> None:
-    values = case["level_loss"].to_numpy()
-    if place == 1:
+def _draw_case(axes: Axes, case: xr.Dataset, index: int, name: str) -> None:
+    values, tint = case["level_loss"].to_numpy(), panels.colour(index)
+    if index == 1:
         for value in values[1:]:
-            axes.axhline(value, color=colour(place), zorder=0, **THEORY)
+            axes.axhline(value, color=tint, zorder=0, **panels.THEORY)
     else:
-        levels(axes, values, "T17")
-    for seed in range(case.sizes["seed"]):
-        axes.plot(
-            case["time"],
-            case["loss"][seed],
-            color=colour(place),
-            linewidth=1.0,
-            label=name if seed == 0 else None,
-        )
-        axes.plot(
-            case["predicted_drop_time"][seed],
-            (values[:-1] + values[1:]) / 2,
-            "o",
-            color=colour(place),
-            markersize=4,
-            markerfacecolor="none",
-        )
+        panels.levels(axes, values, "T17")
+    panels.seed_curves(axes, case["time"], case["loss"], name, color=tint, linewidth=1.0)
+    for times in case["predicted_drop_time"]:
+        axes.plot(times, midway(values), color=tint, markersize=4, **panels.CIRCLES)
 
 
-def _draw_times(axes: Any, data: xr.Dataset, names: tuple[str, ...]) -> None:
+def _draw_times(axes: Axes, data: xr.Dataset, names: tuple[str, ...]) -> None:
     span = [1000, float(data["time"][-1])]
-    axes.plot(span, span, color=THEORY_COLOUR, zorder=0, **THEORY)
+    axes.plot(span, span, color=panels.THEORY_COLOUR, zorder=0, **panels.THEORY)
     for case, sign in enumerate("osD^"):
-        row = data.isel(case=case)
         axes.plot(
-            row["predicted_drop_time"].to_numpy().ravel(),
-            row["drop_time"].to_numpy().ravel(),
-            sign,
-            color=colour(case),
+            data["predicted_drop_time"][case].to_numpy().ravel(),
+            data["drop_time"][case].to_numpy().ravel(),
+            **{**panels.CIRCLES, "marker": sign, "color": panels.colour(case)},
             markersize=6 - case,
-            markerfacecolor="none",
             label=names[case],
         )
     axes.legend(fontsize=7.5, loc="lower right", handletextpad=0.2)
     axes.set(xscale="log", yscale="log", xlim=span, ylim=span)
     axes.set(xlabel=r"predicted time of drop  $t/\tau$", ylabel=r"measured  $t/\tau$")
-    axes.set_title("(d)", loc="right")

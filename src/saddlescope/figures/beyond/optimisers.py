@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optax
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Optimiser
 from saddlescope.figures.beyond.descents import descent_numbers, first_drop_times
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    shades,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import STAIRCASE, initial_scale
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, initial_scale
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
 
@@ -44,6 +34,8 @@ class Optimisers(AbstractFigure):
     adam_rate: float = 0.001
     adam_steps: int = 6000
     scales: tuple[float, ...] = (0.1, 0.05, 0.025, 0.0125)
+
+    varied = FIXED
 
     id = "optimisers"
     title = "Momentum keeps the staircase, Adam does not"
@@ -153,11 +145,12 @@ class Optimisers(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=3.7, height=2.7)
+        drawing, axes = panels.sheet(2, 2, width=3.7, height=2.7)
         _draw_momentum(axes[0, 0], data)
         _draw_adam(axes[0, 1], data, self.adam_rate)
         _draw_scales(axes[1, 0], data)
         _draw_shares(axes[1, 1], data)
+        panels.letter(axes.flat)
         return drawing
 
 
@@ -168,85 +161,53 @@ def _exponents(data: xr.Dataset, name: str) -> FloatArray:
     return slopes
 
 
-def _draw_momentum(axes: Any, data: xr.Dataset) -> None:
-    levels(axes, data["level_loss"], "levels (T7)")
-    for seed in range(min(3, data.sizes["seed"])):
-        tint, first = colour(seed), seed == 0
-        axes.plot(
-            data["flow_time"],
-            data["flow_loss"][seed],
-            color=tint,
-            linewidth=3,
-            alpha=0.5,
-            label="flow" if first else None,
-        )
-        axes.plot(
-            data["momentum_time"],
-            data["momentum_loss"][seed],
-            color="0.25",
-            linestyle=":",
-            linewidth=1.2,
-            label="momentum" if first else None,
-        )
+def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:
+    panels.levels(axes, data["level_loss"], "levels (T7)")
+    some = data.isel(seed=slice(3))
+    panels.seed_curves(axes, data["flow_time"], some["flow_loss"], "flow", linewidth=3, alpha=0.5)
+    look = {"color": "0.25", "linestyle": ":", "linewidth": 1.2}
+    panels.seed_curves(axes, data["momentum_time"], some["momentum_loss"], "momentum", **look)
     begin = float(np.nanmin(data["flow_drop_time"])) / 3
     axes.set(xscale="log", xlim=(begin, float(data["flow_time"][-1])), ylim=(0, None))
-    axes.set(xlabel=TIME_LABEL, ylabel=LOSS_LABEL)
-    axes.set_title("(a)", loc="right")
-    legend(axes)
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
+    panels.legend(axes)
 
 
-def _draw_adam(axes: Any, data: xr.Dataset, rate: float) -> None:
-    levels(axes, data["level_loss"])
-    tints = shades(data.sizes["scale"])
-    for place, scale in enumerate(data["scale"].to_numpy()):
-        for seed in range(data.sizes["seed"]):
-            axes.plot(
-                data["adam_time"],
-                data["adam_scale_loss"][place, seed],
-                color=tints[place],
-                linewidth=0.9,
-                label=f"$w={scale:g}$" if seed == 0 else None,
-            )
+def _draw_adam(axes: Axes, data: xr.Dataset, rate: float) -> None:
+    panels.levels(axes, data["level_loss"])
+    tints = panels.shades(data.sizes["scale"])
+    for rows, tint in zip(data["adam_scale_loss"], tints, strict=True):
+        label, look = f"$w={float(rows['scale']):g}$", {"color": tint, "linewidth": 0.9}
+        panels.seed_curves(axes, data["adam_time"], rows, label, **look)
     last = float(data["adam_time"][-1])
-    axes.set(xscale="log", xlim=(20, last), ylim=(0, None), ylabel=LOSS_LABEL)
+    axes.set(xscale="log", xlim=(20, last), ylim=(0, None), ylabel=panels.LOSS_LABEL)
     axes.set_xlabel(rf"steps of Adam, rate {rate:g}")
-    axes.set_title("(b)", loc="right")
-    legend(axes, columns=2)
+    panels.legend(axes, columns=2)
 
 
-def _draw_scales(axes: Any, data: xr.Dataset) -> None:
+def _draw_scales(axes: Axes, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
-    for place, (name, text, sign) in enumerate(
+    for index, (name, label, sign) in enumerate(
         [("flow", r"flow,  $t/\tau$", "o"), ("adam", "Adam,  rate × steps", "s")]
     ):
-        for seed in range(data.sizes["seed"]):
-            label = text if seed == 0 else None
-            times = data[f"{name}_first_drop"][:, seed]
-            axes.plot(scale, times, "-", color=colour(place), linewidth=0.6)
-            axes.plot(scale, times, sign, color=colour(place), markersize=4, label=label)
+        look = {"color": panels.colour(index), "marker": sign, "markersize": 4, "linewidth": 0.6}
+        panels.seed_curves(axes, scale, data[f"{name}_first_drop"].T, label, **look)
     middle = data["flow_first_drop"].median("seed").to_numpy()
-    reference = middle[-1] * scale[-1] / scale
-    axes.plot(scale, reference, color=THEORY_COLOUR, label=r"$\propto 1/w$ (T12)", **THEORY)
+    reference, label = middle[-1] * scale[-1] / scale, r"$\propto 1/w$ (T12)"
+    axes.plot(scale, reference, color=panels.THEORY_COLOUR, label=label, **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="scale of the start  $w$")
+    axes.set_ylabel("time of the first drop")
     axes.set_xticks(scale, [f"{value:g}" for value in scale])
     axes.set_xticks([], minor=True)
-    axes.set_ylabel("time of the first drop")
-    axes.set_title("(c)", loc="right")
-    legend(axes, columns=2)
+    panels.legend(axes, columns=2)
 
 
-def _draw_shares(axes: Any, data: xr.Dataset) -> None:
-    for name, sign in (("flow", "-"), ("adam", (0, (1, 1)))):
-        share = data[f"{name}_share"]
+def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
+    for name, sign in (("flow", "-"), ("Adam", (0, (1, 1)))):
+        share = data[f"{name.lower()}_share"]
         for mode in range(1, data.sizes["direction"]):
-            axes.plot(
-                share[:, 0],
-                share[:, mode],
-                color=colour(mode),
-                linestyle=sign,
-                linewidth=1.8,
-                label=f"{'flow' if name == 'flow' else 'Adam'}, $e_{mode + 1}$",
-            )
+            tint, label = panels.colour(mode), f"{name}, $e_{mode + 1}$"
+            pair = share[:, 0], share[:, mode]
+            axes.plot(*pair, color=tint, linestyle=sign, linewidth=1.8, label=label)
     axes.set(xlabel="share learned of $e_1$", ylabel="share learned of $e_2$ to $e_4$")
-    axes.set_title("(d)", loc="right")
-    legend(axes)
+    panels.legend(axes)

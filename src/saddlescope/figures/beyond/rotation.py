@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
+from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import FloatArray
+from saddlescope.dynamics import GradientFlow
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, legend, levels
 from saddlescope.figures.zhang.staircase import learned_share
+from saddlescope.setting import Setting
+from saddlescope.task import InContextRegression
 from saddlescope.theory import fixed_points, modes, plateau_losses
 from saddlescope.trajectory import Trajectory
+
+ROTATING = Setting(
+    SeparateAttention(heads=4),
+    InContextRegression([1.0, 0.3], 31, task_covariance=[0.5, 0.9], query_covariance=[1.0, 1.0]),
+    GradientFlow(until=8000.0),
+    RandomStart(0.003),
+)
+"""Runs whose first mode to escape zero is not the one that is stable."""
 
 # A fixed point is visited within this distance, as a share of the optimum's length.
 _VISITED = 0.05
@@ -69,19 +80,14 @@ def rotation_numbers(run: Trajectory) -> xr.Dataset:
 def _visits(distance: FloatArray) -> list[int]:
     """The fixed points that a path `[T, points]` comes close to, one after another."""
     near = np.where(distance.min(axis=1) < _VISITED, distance.argmin(axis=1), -1)
-    kept = near[near >= 0]
-    return [
-        int(kept[place])
-        for place in range(len(kept))
-        if place == 0 or kept[place] != kept[place - 1]
-    ]
+    near = near[near >= 0]
+    return [int(point) for point in near[np.diff(near, prepend=-1) != 0]]
 
 
-def draw_rotation(row: Any, data: xr.Dataset) -> None:
+def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
     one = data.isel(rotating_seed=int(data["point_distance"].to_numpy()[:, 1].argmin()))
     begin, end = float(one["visited_time"][1]), float(one["visited_time"][2])
     span = begin - 1.5 * (end - begin), end + 3 * (end - begin)
-    loss_axes, turn_axes = row
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
     levels(loss_axes, one["point_loss"], "T17")
     for value, name in zip(
@@ -97,7 +103,6 @@ def draw_rotation(row: Any, data: xr.Dataset) -> None:
         label = f"key on $e_{mode + 1}$"
         turn_axes.plot(time, cosine, color=tint, linestyle=":", linewidth=2, label=label)
     turn_axes.set(ylabel="share learned, alignment", ylim=(-0.02, 1.15))
-    for panel, letter in zip(row, "ef", strict=True):
+    for panel in (loss_axes, turn_axes):
         panel.set(xlim=span, xlabel=TIME_LABEL)
-        panel.set_title(f"({letter})", loc="right")
         legend(panel, columns=2)

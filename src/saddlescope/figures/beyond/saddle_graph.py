@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, legend, shades, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
+    FIXED,
     QUICK_STAIRCASE,
     STAIRCASE,
     clearest_seed,
+    on_logarithmic_grid,
     plateau_record,
     staircase_numbers,
 )
@@ -39,6 +41,8 @@ class SaddleGraphFigure(AbstractFigure):
     """All 2^D fixed points with their Hessians' indices, and the runs of Figure 3 among them."""
 
     setting: Setting = STAIRCASE
+
+    varied = (*FIXED, "at", "spacing")
 
     id = "saddle-graph"
     title = "The way of training through the graph of saddles"
@@ -63,32 +67,32 @@ class SaddleGraphFigure(AbstractFigure):
         return cls(QUICK_STAIRCASE)
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        model, task, end = self.setting.model, self.setting.task, self.setting.method.end
-        times = np.geomspace(_FIRST_RECORD * end, end, self.setting.record.points - 1)
-        run = watch.train("staircase", self.setting.replace(at=times))
+        model, task, points = self.setting.model, self.setting.task, self.setting.record.points
+        setting = on_logarithmic_grid(self.setting, _FIRST_RECORD, points - 1)
+        run = watch.train("staircase", setting)
         data = staircase_numbers(run)
         graph = saddle_graph(task)
-        points, places = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
+        nodes, number = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
         assert graph.path is not None
-        membership = np.zeros((len(points), task.dimension), dtype=np.int32)
-        lowest, highest = np.zeros(len(points)), np.zeros(len(points))
-        index = np.zeros(len(points), dtype=np.int32)
-        for place, point in enumerate(points):
-            membership[place, list(point.subset)] = 1
+        membership = np.zeros((len(nodes), task.dimension), dtype=np.int32)
+        lowest, highest = np.zeros(len(nodes)), np.zeros(len(nodes))
+        index = np.zeros(len(nodes), dtype=np.int32)
+        for node, point in enumerate(nodes):
+            membership[node, list(point.subset)] = 1
             weights = minimal_norm_weights(model, task, point)
-            index[place] = hessian_index(model, task, weights, _ZERO)
+            index[node] = hessian_index(model, task, weights, _ZERO)
             eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
-            lowest[place], highest[place] = eigenvalues[0], eigenvalues[-1]
+            lowest[node], highest[node] = eigenvalues[0], eigenvalues[-1]
         data["member"] = (("node", "direction"), membership)
-        data["node_loss"] = ("node", points.losses)
-        data["node_trace"] = ("node", np.array([np.trace(p.effective_map) for p in points]))
-        data["inversions"] = ("node", points.indices.astype(np.int32))
+        data["node_loss"] = ("node", nodes.losses)
+        data["node_trace"] = ("node", np.array([np.trace(p.effective_map) for p in nodes]))
+        data["inversions"] = ("node", nodes.indices.astype(np.int32))
         data["hessian_index"] = ("node", index)
         data["lowest_eigenvalue"] = ("node", lowest / highest.max())
-        edges = np.array([[places[a], places[b]] for a, b in graph.edges], dtype=np.int32)
+        edges = np.array([[number[a], number[b]] for a, b in graph.edges], dtype=np.int32)
         data["edge"] = (("link", "end"), edges)
-        data["path"] = ("level", np.array([places[subset] for subset in graph.path], np.int32))
-        maps = np.array([point.effective_map for point in points])
+        data["path"] = ("level", np.array([number[subset] for subset in graph.path], np.int32))
+        maps = np.array([point.effective_map for point in nodes])
         return _with_visits(data, run, maps)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -140,12 +144,11 @@ class SaddleGraphFigure(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 5, width=2.0, height=3.9)
-        for panel in axes[0]:
-            panel.remove()
-        grid = axes[0, 0].get_gridspec()
-        _draw_graph(drawing.add_subplot(grid[0, :3]), data)
-        _draw_distances(drawing.add_subplot(grid[0, 3:]), data)
+        drawing, axes = panels.sheet(1, 5, width=2.0, height=3.9)
+        graph, distances = panels.join(axes[0, :3]), panels.join(axes[0, 3:])
+        _draw_graph(graph, data)
+        _draw_distances(distances, data)
+        panels.letter((graph, distances))
         return drawing
 
 
@@ -174,23 +177,16 @@ def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dat
     return data
 
 
-def _draw_graph(axes: Any, data: xr.Dataset) -> None:
+def _draw_graph(axes: Axes, data: xr.Dataset) -> None:
     trace, loss = data["node_trace"].to_numpy(), data["node_loss"].to_numpy()
     index = data["hessian_index"].to_numpy()
     for first, second in data["edge"].to_numpy():
         ends = [first, second]
         axes.plot(trace[ends], loss[ends], color="#BBBBBB", linewidth=0.7, zorder=1)
     for seed in range(data.sizes["seed"]):
-        axes.plot(
-            data["map_trace"][seed],
-            data["loss"][seed],
-            color=colour(seed),
-            linewidth=1.8,
-            alpha=0.8,
-            zorder=2,
-            label="training" if seed == 0 else None,
-        )
-    inks = shades(int(index.max()) + 1, "cividis_r")
+        path, label = (data["map_trace"][seed], data["loss"][seed]), None if seed else "training"
+        axes.plot(*path, color=panels.colour(seed), linewidth=1.8, alpha=0.8, zorder=2, label=label)
+    inks = panels.shades(int(index.max()) + 1, "cividis_r")
     for value in range(int(index.max()) + 1):
         chosen = index == value
         axes.scatter(
@@ -203,13 +199,13 @@ def _draw_graph(axes: Any, data: xr.Dataset) -> None:
             zorder=3,
             label=f"index {value}",
         )
-    for place, member in enumerate(data["member"].to_numpy()):
+    for node, member in enumerate(data["member"].to_numpy()):
         name = ",".join(f"e_{n + 1}" for n in np.flatnonzero(member))
         # Training leaves the right-hand side of the in-order points free above, not below.
-        shift = (9, 6) if place in data["path"].to_numpy() else (9, 0)
-        ink = "black" if index[place] < (index.max() + 1) / 2 else "white"
-        spot = (trace[place], loss[place])
-        axes.text(*spot, str(index[place]), ha="center", va="center", fontsize=7.5, color=ink)
+        shift = (9, 6) if node in data["path"].to_numpy() else (9, 0)
+        ink = "black" if index[node] < (index.max() + 1) / 2 else "white"
+        spot = (trace[node], loss[node])
+        axes.text(*spot, str(index[node]), ha="center", va="center", fontsize=7.5, color=ink)
         axes.annotate(
             f"${name}$" if name else r"$\varnothing$",
             spot,
@@ -218,28 +214,21 @@ def _draw_graph(axes: Any, data: xr.Dataset) -> None:
             va="center",
             fontsize=7.5,
         )
-    axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=LOSS_LABEL)
+    axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=panels.LOSS_LABEL)
     axes.set(ylim=(0, 1.08), xlim=(-0.8, 1.1 * float(trace.max())))
-    axes.set_title("(a)", loc="right")
-    legend(axes, 6)
+    panels.legend(axes, 6)
 
 
-def _draw_distances(axes: Any, data: xr.Dataset) -> None:
+def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
     styles = ("-", "--", "-.", ":", (0, (1, 1)))
     for level in range(one.sizes["level"]):
-        axes.plot(
-            one["time"],
-            np.sqrt(one["path_distance"][:, level]),
-            color=colour(level),
-            linestyle=styles[level % 5],
-            linewidth=1.8,
-            label=f"$M_{level}$",
-        )
+        distance, label = np.sqrt(one["path_distance"][:, level]), f"$M_{level}$"
+        tint, style = panels.colour(level), styles[level % 5]
+        axes.plot(one["time"], distance, color=tint, linestyle=style, linewidth=1.8, label=label)
     axes.plot(one["time"], np.sqrt(one["other_distance"]), color="#888888", label="nearest other")
     first = float(one["drop_time"].min()) / 3
     axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(-0.03, 1))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel=TIME_LABEL, ylabel=_DISTANCE_LABEL)
-    axes.set_title("(b)", loc="right")
-    legend(axes, 3)
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=_DISTANCE_LABEL)
+    panels.legend(axes, 3)

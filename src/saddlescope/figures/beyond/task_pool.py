@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.attention import MergedAttention, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import (
-    LOSS_LABEL,
-    THEORY,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    shades,
-    sheet,
-)
+from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, TaskPool
 from saddlescope.theory import block_loss, block_optimum, plateau_losses, time_course
 
+_FLOW = Setting(
+    MergedAttention(heads=8, blocks="full"),
+    InContextRegression([0.25] * 4, context_length=31),
+    GradientFlow(until=20_000.0),
+    RandomStart(0.01),
+    Record(points=500, spacing="log"),
+)
 # From this many tasks on the excess on fresh tasks is that of many tasks, 1/K.
 _MANY = 64
 # That of one pool scatters by half of itself, so that the mean of 20 pools is known to 11 % and the
@@ -42,16 +42,13 @@ _RISE = 1e-3
 class TaskPoolFigure(AbstractFigure):
     """The loss on the training tasks and on fresh ones, for pools of K tasks."""
 
-    dimension: int = 4
-    context_length: int = 31
-    heads: int = 8
+    setting: Setting = _FLOW
     tasks: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     shown_tasks: tuple[int, ...] = (1, 4, 16, 64)
     more_tasks: tuple[int, ...] = (512, 1024)
     pools: int = 20
-    init_scale: float = 0.01
-    until: float = 20_000.0
-    points: int = 500
+
+    varied = (*FIXED, "blocks", "task_covariance", "query_covariance", "label_noise", "seeds")
 
     id = "task-pool"
     title = "Few tasks are memorised, many are learned in context"
@@ -72,27 +69,23 @@ class TaskPoolFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> TaskPoolFigure:
-        return cls(tasks=(1, 4, 16, 64), more_tasks=(256, 1024), until=10_000.0, points=300)
+        return cls(
+            _FLOW.replace(until=10_000.0, points=300), tasks=(1, 4, 16, 64), more_tasks=(256, 1024)
+        )
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        law = InContextRegression(self._inputs, self.context_length)
-        model = MergedAttention(heads=self.heads, blocks="full")
+        law = of_kind(InContextRegression, self.setting.task)
         pooled, fresh, drift = [], [], []
         for count in watch.each(self.tasks):
-            setting = Setting(
-                model,
-                self._pool(count, 0),
-                GradientFlow(until=self.until),
-                RandomStart(self.init_scale),
-                Record(points=self.points, spacing="log"),
-            )
+            setting = self.setting.replace(task=_pool(law, count, 0), seeds=1)
             run = watch.train(f"tasks-{count}", setting)
             pooled.append(run.loss[0])
             fresh.append(run.dataset["loss_in_context"].to_numpy()[0])
             balance = run.dataset["value_balance"]
             drift.append(float(np.abs(balance - balance.isel(time=0)).max()))
         start = {name: run.weights(0, 0)[name] for name in ("v", "U")}
-        course = time_course(law, weights=start, model=MergedAttention(self.heads), times=run.time)
+        reduced = self.setting.replace(blocks="reduced").model
+        course = time_course(law, weights=start, model=reduced, times=run.time)
         best_pool, best_fresh = self._optima(law)
         return xr.Dataset(
             {
@@ -116,7 +109,7 @@ class TaskPoolFigure(AbstractFigure):
         zero, least = data["level_loss"].to_numpy()
         count = data["tasks"].to_numpy()
         end = data.isel(time=-1)
-        enough, many = count >= self.dimension, data["all_tasks"].to_numpy() >= _MANY
+        enough, many = count >= self.setting.task.dimension, data["all_tasks"].to_numpy() >= _MANY
         own = data.isel(pool=0).sel(all_tasks=count)
         typical = data["best_fresh_loss"].median("pool").to_numpy()
         excess = data["best_fresh_loss"].mean("pool").to_numpy() - least
@@ -164,63 +157,53 @@ class TaskPoolFigure(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.3, height=3.0)
+        drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
         over_time = data.isel(time=slice(1, None))
+        time, pure = over_time["time"], over_time["pure_loss"]
         shown = [count for count in self.shown_tasks if count in data["tasks"]]
-        tints = shades(len(shown))
-        panels = (("fresh_loss", "loss on fresh tasks"), ("pool_loss", "loss on the pool's tasks"))
-        for panel, (name, text), letter in zip(axes[0], panels, "ab", strict=False):
-            for place, count in enumerate(shown):
-                row = over_time[name].sel(tasks=count)
-                panel.plot(over_time["time"], row, color=tints[place], label=rf"$K={count}$")
-            pure = over_time["pure_loss"]
-            label = r"$K=\infty$ (T9)"
-            panel.plot(over_time["time"], pure, color="black", label=label, **THEORY)
-            panel.set(xscale="log", xlabel=TIME_LABEL, ylabel=text, ylim=(0, None))
-            panel.set(xlim=(3, self.until))
-            panel.set_title(f"({letter})", loc="right")
-            legend(panel)
+        tints = panels.shades(len(shown))
+        for axis, name in zip(axes[0], ("fresh", "pool"), strict=False):
+            for count, tint in zip(shown, tints, strict=True):
+                row = over_time[f"{name}_loss"].sel(tasks=count)
+                axis.plot(time, row, color=tint, label=rf"$K={count}$")
+            axis.plot(time, pure, color="black", label=r"$K=\infty$ (T9)", **panels.THEORY)
+            text = {"fresh": "loss on fresh tasks", "pool": "loss on the pool's tasks"}[name]
+            axis.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=text, ylim=(0, None))
+            axis.set(xlim=(3, self.setting.method.end))
+            panels.legend(axis)
         _draw_ends(axes[0, 2], data)
+        panels.letter(axes.flat)
         return drawing
-
-    @property
-    def _inputs(self) -> list[float]:
-        return [1 / self.dimension] * self.dimension
-
-    def _pool(self, count: int, seed: int) -> TaskPool:
-        return TaskPool.draw(self._inputs, self.context_length, count, seed=seed)
 
     def _optima(self, law: InContextRegression) -> tuple[FloatArray, FloatArray]:
         """The best linear predictor of many pools: its loss there and on fresh tasks."""
         fresh = law.block_statistics()
         counts = (*self.tasks, *self.more_tasks)
-        found = np.empty((2, len(counts), self.pools))
+        losses = np.empty((2, len(counts), self.pools))
         for row, count in enumerate(counts):
             for seed in range(self.pools):
-                statistics = self._pool(count, seed).block_statistics()
+                statistics = _pool(law, count, seed).block_statistics()
                 best = block_optimum(statistics)
-                found[:, row, seed] = best.loss, block_loss(fresh, best.coefficients)
-        return found[0], found[1]
+                losses[:, row, seed] = best.loss, block_loss(fresh, best.coefficients)
+        return losses[0], losses[1]
 
 
-def _draw_ends(axes: Any, data: xr.Dataset) -> None:
+def _pool(law: InContextRegression, count: int, seed: int) -> TaskPool:
+    return TaskPool.draw(law.spectrum, law.context_length, count, seed=seed)
+
+
+def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
     end, count, every = data.isel(time=-1), data["tasks"], data["all_tasks"]
-    for place, (name, best, sign, text) in enumerate(
-        [
-            ("fresh_loss", "best_fresh_loss", "o", "fresh, end"),
-            ("pool_loss", "best_pool_loss", "s", "pool, end"),
-        ]
-    ):
-        tint = colour(2 * place)
-        low, middle, high = data[best].quantile([0.1, 0.5, 0.9], "pool").to_numpy()
+    for name, sign, tint in (("fresh", "o", panels.colour(0)), ("pool", "s", panels.colour(2))):
+        best, text = data[f"best_{name}_loss"], f"{name}, end"
+        low, middle, high = best.quantile([0.1, 0.5, 0.9], "pool").to_numpy()
         axes.fill_between(every, low, high, color=tint, alpha=0.15, linewidth=0)
-        axes.plot(every, middle, color=tint, **THEORY)
-        axes.plot(count, end[name], sign, color=tint, markersize=5, label=text)
+        axes.plot(every, middle, color=tint, **panels.THEORY)
+        axes.plot(count, end[f"{name}_loss"], sign, color=tint, markersize=5, label=text)
     least = data["fresh_loss"].min("time")
-    axes.plot(count, least, "^", color=colour(1), markersize=4, label="fresh, least")
-    axes.plot([], [], color=colour(0), label="optimum (T6)", **THEORY)
-    levels(axes, data["level_loss"].to_numpy()[1:], "in context (T7)")
-    axes.set(xscale="log", yscale="log", xlabel="training tasks  $K$", ylabel=LOSS_LABEL)
+    axes.plot(count, least, "^", color=panels.colour(1), markersize=4, label="fresh, least")
+    axes.plot([], [], color=panels.colour(0), label="optimum (T6)", **panels.THEORY)
+    panels.levels(axes, data["level_loss"].to_numpy()[1:], "in context (T7)")
+    axes.set(yscale="log", xlabel="training tasks  $K$", ylabel=panels.LOSS_LABEL)
     axes.set_xscale("log", base=2)
-    axes.set_title("(c)", loc="right")
-    legend(axes, columns=2)
+    panels.legend(axes, columns=2)

@@ -8,7 +8,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
-from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.grokking_sheet import (
     delay_claims,
@@ -16,14 +15,12 @@ from saddlescope.figures.mainali.grokking_sheet import (
     grokking_numbers,
     measure_claims,
 )
-from saddlescope.transformer.recorded import digest, recorded
+from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
 
 
 @dataclass(frozen=True)
-class GrokkingRecorded(AbstractFigure):
+class GrokkingRecorded(AbstractRecordedFigure):
     """Figure 7 at p = 113 with 30 % of the pairs, from recorded metrics."""
-
-    seeds: int = 3
 
     id = "grokking-recorded"
     title = "Grokking at p = 113 with 30 % of the pairs, three seeds"
@@ -34,17 +31,10 @@ class GrokkingRecorded(AbstractFigure):
         "trained once on a GPU by `python -m saddlescope.transformer.recorded FOLDER grokking`; "
         "curves are medians of three seeds, bands their range."
     )
-    seconds = 2.0
-
-    @classmethod
-    def quick(cls) -> GrokkingRecorded:
-        return cls(seeds=2)
-
-    def inputs(self) -> str:
-        return digest("grokking")
+    metrics = "grokking"
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return grokking_numbers(recorded("grokking", self.seeds))
+        return grokking_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (*delay_claims(data), *measure_claims(data))

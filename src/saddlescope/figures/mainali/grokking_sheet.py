@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, seed_band, sheet
+from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, letter, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.transformer import GrokkingExperiment, generalisation_step, memorisation_step
 
@@ -85,9 +84,7 @@ def delay_claims(data: xr.Dataset) -> tuple[Claim, ...]:
             2.0,
         ),
         at_least(
-            "the test accuracy at the end, of each seed",
-            data["test_accuracy"].isel(step=-1),
-            0.97,
+            "the test accuracy at the end, of each seed", data["test_accuracy"].isel(step=-1), 0.97
         ),
     )
 
@@ -122,8 +119,8 @@ def measure_claims(data: xr.Dataset) -> tuple[Claim, ...]:
 
 def draw_loss(panel: Axes, data: xr.Dataset) -> None:
     """Train and test loss on a logarithmic scale."""
-    for place, name in enumerate(("train", "test")):
-        seed_band(panel, data[f"{name}_loss"].clip(min=_LEAST_LOSS), colour(place), name)
+    for index, name in enumerate(("train", "test")):
+        seed_band(panel, data[f"{name}_loss"].clip(min=_LEAST_LOSS), colour(index), name)
     panel.set(yscale="log", ylabel="loss  (nats)", xlabel="step")
 
 
@@ -132,8 +129,8 @@ def draw_grokking(data: xr.Dataset) -> Figure:
     drawing, axes = sheet(2, 3, width=3.4, height=2.5, sharex=True)
     loss, accuracy, power, distance, ranks, spectrum = axes.ravel()
     draw_loss(loss, data)
-    for place, name in enumerate(("train", "test")):
-        seed_band(accuracy, data[f"{name}_accuracy"], colour(place), name)
+    for index, name in enumerate(("train", "test")):
+        seed_band(accuracy, data[f"{name}_accuracy"], colour(index), name)
     accuracy.set(ylabel="accuracy")
     seed_band(power, data["leading_power"], colour(2), f"{_LEADING} strongest")
     power.set(ylabel="share of the embedding's power", ylim=(0, 1))
@@ -141,12 +138,12 @@ def draw_grokking(data: xr.Dataset) -> Figure:
         (distance, "distance", "subspace distance to the end"),
         (ranks, "marginal_rank", "marginalised effective rank"),
     ):
-        for place, circuit in enumerate(("ov", "qk")):
-            _draw_heads(panel, data[f"{circuit}_{measure}"], colour(place + 3), circuit.upper())
+        for circuit, tint in (("ov", colour(3)), ("qk", colour(4))):
+            _draw_heads(panel, data[f"{circuit}_{measure}"], tint, circuit.upper())
         panel.set(ylabel=label, ylim=(0, None))
     _draw_spectrum(drawing, spectrum, data.isel(seed=0))
-    for place, panel in enumerate(axes.ravel()):
-        panel.set_title(f"({'abcdef'[place]})", loc="right")
+    letter(axes.flat)
+    for panel in axes.flat:
         if panel is spectrum:
             continue
         for step in data["generalisation"].to_numpy():
@@ -167,7 +164,7 @@ def _draw_heads(panel: Axes, measure: xr.DataArray, tint: str, label: str) -> No
     seed_band(panel, measure.mean(("layer", "head")), tint, label)
 
 
-def _draw_spectrum(drawing: Any, panel: Axes, one: xr.Dataset) -> None:
+def _draw_spectrum(drawing: Figure, panel: Axes, one: xr.Dataset) -> None:
     power: FloatArray = one["embedding_power"].transpose("frequency", "step").to_numpy()
     frequencies = one["frequency"].to_numpy()
     image = panel.pcolormesh(

@@ -8,14 +8,8 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.mainali.induction_sheet import (
-    LABELS,
-    AbstractInductionFigure,
-    distance_claims,
-    emergence_claims,
-    pace_claims,
-    rank_claims,
-)
+from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali.induction_sheet import AbstractInductionFigure
 from saddlescope.transformer import Corpus, InductionExperiment
 
 
@@ -37,14 +31,14 @@ class Induction(AbstractInductionFigure):
         "loss or a head ends with a prefix matching of .2 or more."
     )
     seconds = 260.0
-    rows = tuple(LABELS)
+    rows = tuple(induction_sheet.LABELS)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (
-            *emergence_claims(data),
-            *rank_claims(data),
-            *distance_claims(data),
-            *pace_claims(data),
+            induction_sheet.emergence_claim(data),
+            *induction_sheet.rank_claims(data),
+            *induction_sheet.distance_claims(data),
+            *induction_sheet.pace_claims(data),
         )
 
     @classmethod

@@ -8,26 +8,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
-from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.induction_sheet import (
-    LABELS,
-    distance_claims,
-    draw_induction,
-    emergence_claims,
-    head_claims,
-    induction_numbers,
-    pace_claims,
-    rank_claims,
-)
-from saddlescope.transformer.recorded import digest, recorded
+from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
 
 
 @dataclass(frozen=True)
-class InductionRecorded(AbstractFigure):
+class InductionRecorded(AbstractRecordedFigure):
     """Figures 5 and 6 with wider decoders and three seeds, from recorded metrics."""
-
-    seeds: int = 3
 
     id = "induction-recorded"
     title = "Induction at the larger preset, three seeds: the same emergence, the same fall of QK"
@@ -40,30 +28,22 @@ class InductionRecorded(AbstractFigure):
         "the first. In-context learning emerges at the same step in all seeds of a depth. In one "
         "seed of four layers it does so without a head that matches prefixes on the probes."
     )
-    seconds = 2.0
-
-    @classmethod
-    def quick(cls) -> InductionRecorded:
-        return cls(seeds=2)
-
-    def inputs(self) -> str:
-        return digest("repeated")
+    metrics = "repeated"
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(recorded("repeated", self.seeds))
+        return induction_sheet.induction_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        (heads,) = head_claims(data)
         return (
-            *emergence_claims(data),
-            heads.expected_to_fail(
+            induction_sheet.emergence_claim(data),
+            induction_sheet.head_claim(data).expected_to_fail(
                 "one seed of four layers learns in context without a head that matches prefixes "
                 "on the probes, so that only what the context saves tells its emergence"
             ),
-            *rank_claims(data),
-            *distance_claims(data),
-            *pace_claims(data),
+            *induction_sheet.rank_claims(data),
+            *induction_sheet.distance_claims(data),
+            *induction_sheet.pace_claims(data),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        return draw_induction(data, tuple(LABELS))
+        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

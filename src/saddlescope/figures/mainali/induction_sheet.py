@@ -96,29 +96,23 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def emergence_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+def emergence_claim(data: xr.Dataset) -> Claim:
     """In-context learning emerges with two layers and more, not with one."""
-    share = data["emergence"].notnull().mean("seed")
-    deep = data["layers"].to_numpy() > 1
-    return (
-        equal(
-            "share of the seeds in which in-context learning emerges, by depth: none with one "
-            "layer, all with more",
-            share,
-            deep,
-        ),
+    return equal(
+        "share of the seeds in which in-context learning emerges, by depth: none with one layer, "
+        "all with more",
+        data["emergence"].notnull().mean("seed"),
+        data["layers"].to_numpy() > 1,
     )
 
 
-def head_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+def head_claim(data: xr.Dataset) -> Claim:
     """It emerges with an induction head."""
-    return (
-        equal(
-            "share of the seeds in which it emerges with a head that matches prefixes, by depth: "
-            "none with one layer, all with more",
-            data["emergence_by_heads"].notnull().mean("seed"),
-            data["layers"].to_numpy() > 1,
-        ),
+    return equal(
+        "share of the seeds in which it emerges with a head that matches prefixes, by depth: "
+        "none with one layer, all with more",
+        data["emergence_by_heads"].notnull().mean("seed"),
+        data["layers"].to_numpy() > 1,
     )
 
 
@@ -207,15 +201,11 @@ def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
         of_layer = measure.isel(layer=layer)
         if not np.isfinite(of_layer).any():
             continue
+        tint = colour(layer + 1)
         for head in range(measure.sizes["head"]):
-            panel.plot(
-                step,
-                of_layer.isel(seed=0, head=head),
-                color=colour(layer + 1),
-                linewidth=0.5,
-                alpha=0.5,
-            )
-        seed_band(panel, of_layer.mean("head"), colour(layer + 1), f"layer {layer + 1}")
+            one = of_layer.isel(seed=0, head=head)
+            panel.plot(step, one, color=tint, linewidth=0.5, alpha=0.5)
+        seed_band(panel, of_layer.mean("head"), tint, f"layer {layer + 1}")
 
 
 def _explain(drawing: Figure, panel: Axes, layers: int) -> None:

@@ -9,23 +9,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least
-from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.induction_sheet import (
-    LABELS,
-    distance_claims,
-    draw_induction,
-    emergence_claims,
-    induction_numbers,
-)
-from saddlescope.transformer.recorded import digest, recorded
+from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
 
 
 @dataclass(frozen=True)
-class InductionTextRecorded(AbstractFigure):
+class InductionTextRecorded(AbstractRecordedFigure):
     """Decoders of one to four layers on the sources of Python's standard library."""
-
-    seeds: int = 3
 
     id = "induction-text-recorded"
     title = "On text the context helps the more the deeper, and nothing emerges abruptly"
@@ -39,25 +30,17 @@ class InductionTextRecorded(AbstractFigure):
         "saves far less than half of the loss, so that no emergence is counted; the paper's "
         "claims about what happens around it cannot be judged here."
     )
-    seconds = 2.0
-
-    @classmethod
-    def quick(cls) -> InductionTextRecorded:
-        return cls(seeds=2)
-
-    def inputs(self) -> str:
-        return digest("text")
+    metrics = "text"
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_numbers(recorded("text", self.seeds))
+        return induction_sheet.induction_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         end = data.isel(step=-1)
         score = end["in_context_score"].median("seed")
         matching = end["prefix_matching"].max(("layer", "head")).median("seed")
-        (emerges,) = emergence_claims(data)
         return (
-            emerges.expected_to_fail(
+            induction_sheet.emergence_claim(data).expected_to_fail(
                 "2800 steps are too few on text: the score still falls at the end, and no head "
                 "has a prefix matching of .2 by then"
             ),
@@ -71,8 +54,8 @@ class InductionTextRecorded(AbstractFigure):
                 np.diff(matching),
                 0.01,
             ),
-            *distance_claims(data),
+            *induction_sheet.distance_claims(data),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        return draw_induction(data, tuple(LABELS))
+        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

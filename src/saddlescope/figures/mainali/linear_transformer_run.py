@@ -14,6 +14,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Record, StochasticGradientDescent
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR
+from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
@@ -21,7 +22,22 @@ from saddlescope.task import AlignedRegression
 from saddlescope.theory import batch_spread, coupled_modes, logistic_modes
 
 VECTOR_LOSS_LABEL = r"loss  $E\|y_q-\hat y_q\|^2$"
+DESCENT = Setting(
+    LinearTransformer(),
+    AlignedRegression([1.0, 0.65, 0.42, 0.27], context_length=31),
+    StochasticGradientDescent(learning_rate=0.01, steps=600, batch_size=256),
+    record=Record(points=101),
+)
+"""One leg of the run of figures 2 to 4."""
+
+QUICK_DESCENT = DESCENT.replace(spectrum=(1.0, 0.6, 0.35), context_length=20, steps=300, points=51)
+QUICK_RATES = (0.01, 0.02, 0.05)
+"""The same in short."""
+
 EXACT_LABEL, LOGISTIC_LABEL, BATCH_LABEL = "coupled modes (exact)", "logistic (MT)", "batches"
+# The fields of a setting that have one value in a figure, and those that differ between its legs.
+FIXED = ("tasks", "blocks", "weights")
+LEG_FIELDS = ("learning_rate", "key")
 # The paper's curves are dotted: dashes are for what is exact here.
 LOGISTIC: dict[str, Any] = {"linestyle": (0, (1, 1.6)), "linewidth": 1.3}
 
@@ -30,68 +46,54 @@ LOGISTIC: dict[str, Any] = {"linestyle": (0, (1, 1.6)), "linewidth": 1.3}
 class AbstractModesFigure(AbstractFigure):
     r"""A figure of the linear transformer on aligned tasks, trained on batches (T15).
 
-    It starts at $p_2 = q_1 = \sqrt{a^0} I$, `start` being $a^0$, and takes `steps` steps on fresh
-    batches at each of the learning rates: what is left to learn is the slower the later it is.
+    It starts at $p_2 = q_1 = \sqrt{a^0} I$, `start` being $a^0$, and goes through the held setting
+    at each of the learning rates: what is left to learn is the slower the later it is.
     """
 
-    spectrum: tuple[float, ...] = (1.0, 0.65, 0.42, 0.27)
-    context_length: int = 31
+    setting: Setting = DESCENT
     start: float = 1e-3
     learning_rates: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05)
-    steps: int = 600
-    batch_size: int = 256
-    points: int = 100
 
-    blocks: ClassVar[str] = "reduced"
+    varied: ClassVar[tuple[str, ...]] = (*FIXED, *LEG_FIELDS, "init_scale", "seeds")
 
     @classmethod
     def quick(cls) -> AbstractModesFigure:
-        return cls(
-            spectrum=(1.0, 0.6, 0.35),
-            context_length=20,
-            learning_rates=(0.01, 0.02, 0.05),
-            steps=300,
-            points=50,
-        )
+        return cls(QUICK_DESCENT, learning_rates=QUICK_RATES)
 
     @property
     def task(self) -> AlignedRegression:
         """What is learned."""
-        return AlignedRegression(self.spectrum, self.context_length)
+        return of_kind(AlignedRegression, self.setting.task)
 
     def descend(self, watch: Watch) -> xr.Dataset:
-        """The run: loss, weights and their modes over time; `points` records at each rate."""
-        model, root = LinearTransformer(blocks=self.blocks), np.sqrt(self.start)
+        """The run: loss, weights and their modes over time, all legs together."""
+        model, root = of_kind(LinearTransformer, self.setting.model), np.sqrt(self.start)
         basis = self.task.spectrum.basis
         legs: list[xr.Dataset] = []
         run = None
         for leg, rate in enumerate(watch.each(self.learning_rates)):
-            setting = Setting(
-                model,
-                self.task,
-                # Steps are counted from the leg's own begin: a key of its own draws new prompts.
-                StochasticGradientDescent(rate, self.steps, self.batch_size, key=leg),
-                GivenStart(model.start(basis, root, root) if run is None else run.weights()),
-                Record(points=self.points + 1),
-            )
+            start = GivenStart(model.start(basis, root, root) if run is None else run.weights())
+            # Steps are counted from the leg's own begin: a key of its own draws new prompts.
+            setting = self.setting.replace(learning_rate=rate, key=leg, init=start, seeds=1)
             run = watch.train(f"leg {leg}", setting, run)
             legs.append(run.dataset.isel(seed=0, time=slice(int(leg > 0), None)))
         joined = xr.concat(legs, "time", combine_attrs="drop")
-        names = ["loss", "norm_balance", *model.axes]
-        data = joined[names].reset_coords(drop=True)
+        data = joined[["loss", "norm_balance", *model.axes]].reset_coords(drop=True)
         for name, weight in (("p", "p2"), ("q", "q1")):
             turned = basis.T @ joined[weight].to_numpy() @ basis
             data[name] = (("time", "mode"), np.diagonal(turned, axis1=1, axis2=2))
         data["amplitude"] = data["p"] * data["q"]
-        return data.assign_coords(mode=np.arange(len(self.spectrum)))
+        return data.assign_coords(mode=np.arange(self.task.dimension))
 
     def predict(self, time: FloatArray) -> xr.Dataset:
         """Both theories at the given times, where the modes rest, and what batches may add."""
         root, axes = np.sqrt(self.start), ("time", "mode")
-        exact = coupled_modes(self.spectrum, self.context_length, root, root, time)
-        logistic = logistic_modes(self.spectrum, self.context_length, self.start, time)
+        spectrum, length = self.task.spectrum, self.task.context_length.longest
+        exact = coupled_modes(spectrum, length, root, root, time)
+        logistic = logistic_modes(spectrum, length, self.start, time)
+        method = of_kind(StochasticGradientDescent, self.setting.method)
         allowed = batch_spread(
-            self.task, self.start, self.learning_rates, self.steps, self.batch_size
+            self.task, self.start, self.learning_rates, method.steps, method.batch_size
         )
         rest = exact.fixed_point
         shares = exact.amplitude / rest.amplitude
@@ -111,7 +113,7 @@ class AbstractModesFigure(AbstractFigure):
                 "batch_shift": (axes, _at(time, allowed.time, allowed.shift)),
                 "batch_spread": (axes, _at(time, allowed.time, allowed.spread)),
             },
-            coords={"time": time, "mode": np.arange(len(self.spectrum))},
+            coords={"time": time, "mode": np.arange(spectrum.dimension)},
         )
 
 

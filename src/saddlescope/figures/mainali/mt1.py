@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import NullLocator
 
-from saddlescope.attention import LinearTransformer, RandomStart
 from saddlescope.checks import FloatArray
 from saddlescope.drawing import Drawing
-from saddlescope.dynamics import GradientDescent, Record
+from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, colour, legend
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.mainali.linear_transformer_run import AbstractModesFigure
+from saddlescope.figures.mainali.linear_transformer_run import (
+    DESCENT,
+    FIXED,
+    LEG_FIELDS,
+    AbstractModesFigure,
+)
 from saddlescope.setting import Setting
-from saddlescope.task import AlignedRegression
 from saddlescope.theory import coupled_fixed_point, logistic_modes
 
+_DESCENT = DESCENT.replace(blocks="full", steps=450, init_scale=0.1, points=21, seeds=3)
 _MARKERS = "osD^v"
 
 
@@ -30,21 +34,19 @@ _MARKERS = "osD^v"
 class MT1(AbstractModesFigure):
     r"""The fixed point: $p_2$ and $q_1$ diagonal in the eigenbasis, their product $a^*$ (T15).
 
-    Besides the run on batches, which trains all blocks, descents on the exact loss from random
-    weights of scale `init_scale` at several context lengths.
+    Besides the run on batches, which trains all blocks, descents on the exact loss at several
+    context lengths, from the random weights and in the seeds of the held setting.
     """
 
+    setting: Setting = _DESCENT
     start: float = 1e-2
     learning_rates: tuple[float, ...] = (0.02, 0.06, 0.02)
-    steps: int = 450
-    points: int = 20
     context_lengths: tuple[int, ...] = (10, 31, 100)
-    init_scale: float = 0.1
-    seeds: int = 3
     exact_rate: float = 0.1
     exact_steps: int = 15_000
 
-    blocks = "full"
+    varied = (*FIXED, *LEG_FIELDS)
+
     id = "mt1"
     title = "What a linear transformer has learned at the end"
     source = "Mainali and Teixeira, Figure 1"
@@ -61,14 +63,8 @@ class MT1(AbstractModesFigure):
 
     @classmethod
     def quick(cls) -> MT1:
-        return cls(
-            spectrum=(1.0, 0.6, 0.35),
-            context_length=20,
-            learning_rates=(0.03, 0.02),
-            steps=450,
-            context_lengths=(10, 31),
-            seeds=2,
-        )
+        small = _DESCENT.replace(spectrum=(1.0, 0.6, 0.35), context_length=20, seeds=2)
+        return cls(small, learning_rates=(0.03, 0.02), context_lengths=(10, 31))
 
     def compute(self, watch: Watch) -> xr.Dataset:
         ends = []
@@ -80,7 +76,7 @@ class MT1(AbstractModesFigure):
         data = run.isel(time=-1).drop_vars(["time", "loss", "norm_balance"])
         seen = self.predict(run["time"].to_numpy()).isel(time=-1).drop_vars("time")
         basis = self.task.spectrum.basis
-        for name in LinearTransformer(blocks="full").axes:
+        for name in self.setting.model.axes:
             data[name] = (("row", "column"), basis.T @ data[name].to_numpy() @ basis)
         data["map"] = (("row", "column"), data["p2"].to_numpy() @ data["q1"].to_numpy())
         data["batch_spread"] = seen["batch_spread"]
@@ -91,7 +87,8 @@ class MT1(AbstractModesFigure):
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         rest = data["length_rest_amplitude"].broadcast_like(data["descent_amplitude"])
         limit = data["length_limit"].broadcast_like(data["descent_amplitude"])
-        root = np.sqrt(np.array(self.spectrum) / self.spectrum[0])
+        eigenvalues = self.task.spectrum.eigenvalues
+        root = np.sqrt(eigenvalues / eigenvalues[0])
         ratio = data["descent_ratio"] / data["descent_ratio"].isel(mode=0)
         apart = np.abs(np.diagonal(data["map"]) - data["rest_amplitude"])
         others = max(float(np.abs(data[name]).max()) for name in ("p1", "q2"))
@@ -142,7 +139,7 @@ class MT1(AbstractModesFigure):
         rows = drawing.add_gridspec(2, 1, height_ratios=(1, 1.15))
         upper = rows[0].subgridspec(1, 4, width_ratios=(2, 2, 1.05, 1.05))
         lower = rows[1].subgridspec(1, 2)
-        value, query, product, rest = (drawing.add_subplot(upper[place]) for place in range(4))
+        value, query, product, rest = (drawing.add_subplot(upper[index]) for index in range(4))
         limit = float(max(np.abs(data[name]).max() for name in ("map", "p2", "q1")))
         _draw_matrix(value, np.hstack([data["p1"], data["p2"]]), limit, r"(a)  $p_1\,|\,p_2$")
         _draw_matrix(query, np.hstack([data["q2"], data["q1"]]), limit, r"(b)  $q_2\,|\,q_1$")
@@ -156,20 +153,15 @@ class MT1(AbstractModesFigure):
 
     def _rest(self, watch: Watch, length: int) -> xr.Dataset:
         """Where descents from random weights end, and both theories of it."""
-        task = AlignedRegression(self.spectrum, length)
-        setting = Setting(
-            LinearTransformer(),
-            task,
-            GradientDescent(self.exact_rate, self.exact_steps),
-            RandomStart(self.init_scale),
-            Record(points=2),
-            self.seeds,
+        exact, spectrum = GradientDescent(self.exact_rate, self.exact_steps), self.task.spectrum
+        setting = self.setting.replace(
+            context_length=length, blocks="reduced", method=exact, points=2
         )
         run = watch.train(f"context {length}", setting)
-        final, basis = run.weights(), task.spectrum.basis
+        final, basis = run.weights(), spectrum.basis
         value, query = (basis.T @ final[name] @ basis for name in ("p2", "q1"))
         p, q = (np.diagonal(matrix, axis1=1, axis2=2) for matrix in (value, query))
-        rest = coupled_fixed_point(self.spectrum, length)
+        rest = coupled_fixed_point(spectrum, length)
         off = [_off_diagonal(matrix) for matrix in (value, query)]
         axes = ("seed", "mode")
         return xr.Dataset(
@@ -180,7 +172,7 @@ class MT1(AbstractModesFigure):
                 "descent_loss": ("seed", run.loss[:, -1]),
                 "length_rest_amplitude": ("mode", rest.amplitude),
                 "length_rest_loss": ((), rest.loss),
-                "length_limit": ("mode", logistic_modes(self.spectrum, length, 1e-3, [0]).limit),
+                "length_limit": ("mode", logistic_modes(spectrum, length, 1e-3, [0]).limit),
             }
         )
 
@@ -192,12 +184,12 @@ def _off_diagonal(matrices: FloatArray) -> FloatArray:
     return share
 
 
-def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> Any:
+def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
     rows, columns = matrix.shape
     axes.set_title(title, loc="left")
-    axes.set_xticks(range(columns), [f"$e_{place % rows + 1}$" for place in range(columns)])
-    axes.set_yticks(range(rows), [f"$e_{place + 1}$" for place in range(rows)])
+    axes.set_xticks(range(columns), [f"$e_{index % rows + 1}$" for index in range(columns)])
+    axes.set_yticks(range(rows), [f"$e_{index + 1}$" for index in range(rows)])
     axes.spines[["top", "right"]].set_visible(True)
     if columns > rows:
         axes.axvline(rows - 0.5, color=THEORY_COLOUR, linewidth=1)
@@ -210,14 +202,14 @@ def _draw_parity(axes: Axes, data: xr.Dataset) -> None:
         [data["length_rest_amplitude"].min() / 1.2, data["descent_amplitude"].max() * 1.2]
     )
     axes.plot(span, span, color=THEORY_COLOUR, label="equal", **THEORY)
-    for place, length in enumerate(data["length"].to_numpy()):
+    for index, length in enumerate(data["length"].to_numpy()):
         here = data.sel(length=length)
         rest = here["length_rest_amplitude"].broadcast_like(here["descent_amplitude"])
         axes.plot(
             rest.to_numpy().ravel(),
             here["descent_amplitude"].to_numpy().ravel(),
-            _MARKERS[place % 5],
-            color=colour(place),
+            _MARKERS[index % 5],
+            color=colour(index),
             markerfacecolor="none",
             label=f"$N = {length}$",
         )
@@ -242,25 +234,20 @@ def _draw_parity(axes: Axes, data: xr.Dataset) -> None:
 def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     axes.axhline(0, color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
     modes = data["mode"].to_numpy() + 1
-    for place, length in enumerate(data["length"].to_numpy()):
+    for index, length in enumerate(data["length"].to_numpy()):
         here = data.sel(length=length)
         rest = here["length_rest_amplitude"]
-        aside = modes + 0.12 * (place - (data.sizes["length"] - 1) / 2)
+        aside = modes + 0.12 * (index - (data.sizes["length"] - 1) / 2)
         off = 100 * (here["descent_amplitude"].mean("seed") / rest - 1)
         axes.plot(
             aside,
             off,
-            _MARKERS[place % 5],
-            color=colour(place),
+            _MARKERS[index % 5],
+            color=colour(index),
             markerfacecolor="none",
             label=f"$N = {length}$",
         )
-        axes.plot(
-            aside,
-            100 * (here["length_limit"] / rest - 1),
-            "x",
-            color=colour(place),
-        )
+        axes.plot(aside, 100 * (here["length_limit"] / rest - 1), "x", color=colour(index))
     axes.plot([], [], "x", color=THEORY_COLOUR, label="limit of MT 12")
     axes.set_xticks(modes)
     axes.set(xlabel=r"mode  $\alpha$", ylabel=r"distance from $a^*_\alpha$, %")

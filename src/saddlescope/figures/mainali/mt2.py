@@ -9,8 +9,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within
-from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour, legend, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     BATCH_LABEL,
@@ -89,25 +89,25 @@ class MT2(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 3, width=3.5, height=3.0)
+        drawing, axes = panels.sheet(1, 3, width=3.5, height=3.0)
         _draw_modes(axes[0, 0], data)
         _draw_distances(axes[0, 1], data)
         _draw_balance(axes[0, 2], data)
         first = float(data["exact_half_time"][0]) / 4
-        for place, panel in enumerate(axes[0]):
-            panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abc'[place]})", loc="right")
-            legend(panel, 2)
+        panels.letter(axes.flat)
+        for panel in axes.flat:
+            panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=panels.TIME_LABEL)
+            panels.legend(panel, 2)
         return drawing
 
 
 def _draw_modes(axes: Axes, data: xr.Dataset) -> None:
     time = data["time"]
     for mode in range(data.sizes["mode"]):
-        own = colour(mode)
+        own = panels.colour(mode)
         axes.plot(time, data["amplitude"][:, mode], color=own, label=rf"$\alpha = {mode + 1}$")
         axes.plot(time, data["logistic_amplitude"][:, mode], color=own, **LOGISTIC)
-        axes.plot(time, data["exact_amplitude"][:, mode], color="black", **THEORY)
+        axes.plot(time, data["exact_amplitude"][:, mode], color="black", **panels.THEORY)
     label_theories(axes)
     axes.set(ylabel=r"$a_\alpha = p_\alpha q_\alpha$", ylim=(0, None))
 
@@ -118,15 +118,17 @@ def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     logistic = 100 * (data["logistic_amplitude"] - data["exact_amplitude"]) / size
     band = 400 * data["batch_spread"] / size
     for mode in range(data.sizes["mode"]):
-        own = colour(mode)
+        own = panels.colour(mode)
         axes.fill_between(time, -band[:, mode], band[:, mode], color=own, alpha=0.12, linewidth=0)
         axes.plot(time, off[:, mode], color=own, linewidth=0.9)
         axes.plot(time, logistic[:, mode], color=own, **LOGISTIC)
-    axes.axhline(0, color=THEORY_COLOUR, **THEORY)
+    axes.axhline(0, color=panels.THEORY_COLOUR, **panels.THEORY)
     axes.set(ylabel=r"distance from exact, % of $a^*_\alpha$")
-    axes.plot([], [], color=THEORY_COLOUR, label=BATCH_LABEL, linewidth=0.9)
-    axes.fill_between([], [], color=THEORY_COLOUR, alpha=0.2, linewidth=0, label="4 sd of batches")
-    axes.plot([], [], color=THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
+    axes.plot([], [], color=panels.THEORY_COLOUR, label=BATCH_LABEL, linewidth=0.9)
+    axes.fill_between(
+        [], [], color=panels.THEORY_COLOUR, alpha=0.2, linewidth=0, label="4 sd of batches"
+    )
+    axes.plot([], [], color=panels.THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
 
 
 def _draw_balance(axes: Axes, data: xr.Dataset) -> None:
@@ -134,14 +136,14 @@ def _draw_balance(axes: Axes, data: xr.Dataset) -> None:
     own = data["p"] ** 2 - data["q"] ** 2
     exact = data["exact_p"] ** 2 - data["exact_q"] ** 2
     for mode in range(data.sizes["mode"]):
-        axes.plot(time, own[:, mode], color=colour(mode))
-        axes.plot(time, exact[:, mode], color="black", **THEORY)
+        axes.plot(time, own[:, mode], color=panels.colour(mode))
+        axes.plot(time, exact[:, mode], color="black", **panels.THEORY)
     axes.plot(
         time,
         data["norm_balance"],
-        color=colour(5),
+        color=panels.colour(5),
         linewidth=2.4,
         label=r"all modes, $\|p\|^2-\|q\|^2$",
     )
-    axes.plot([], [], color=THEORY_COLOUR, label="exact", **THEORY)
+    axes.plot([], [], color=panels.THEORY_COLOUR, label="exact", **panels.THEORY)
     axes.set(ylabel=r"balance  $p_\alpha^2 - q_\alpha^2$")

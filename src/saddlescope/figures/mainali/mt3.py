@@ -11,16 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.checks import FloatArray, one_of
+from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
-from saddlescope.figures.kit.panels import (
-    THEORY,
-    THEORY_COLOUR,
-    TIME_LABEL,
-    colour,
-    legend,
-    levels,
-    sheet,
-)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.grokking_sheet import delay_claims, draw_loss, grokking_numbers
 from saddlescope.figures.mainali.linear_transformer_run import (
@@ -28,6 +20,8 @@ from saddlescope.figures.mainali.linear_transformer_run import (
     EXACT_LABEL,
     LOGISTIC,
     LOGISTIC_LABEL,
+    QUICK_DESCENT,
+    QUICK_RATES,
     VECTOR_LOSS_LABEL,
     AbstractModesFigure,
 )
@@ -64,8 +58,7 @@ class MT3(AbstractModesFigure):
 
     @classmethod
     def quick(cls) -> MT3:
-        small = super().quick()
-        return cls(**{**vars(small), "grokking": "quick"})
+        return cls(QUICK_DESCENT, learning_rates=QUICK_RATES, grokking="quick")
 
     def compute(self, watch: Watch) -> xr.Dataset:
         halves = [half(watch) for half in watch.each((self._modes, self._grokking))]
@@ -75,13 +68,13 @@ class MT3(AbstractModesFigure):
         run = self.descend(watch)
         time = run["time"].to_numpy()
         data = run[["loss"]].merge(self.predict(time))
-        levels = coupled_plateau_losses(self.spectrum, self.context_length)
-        data["level_loss"] = ("level", levels)
+        spectrum, length = self.task.spectrum, self.task.context_length.longest
+        data["level_loss"] = ("level", coupled_plateau_losses(spectrum, length))
         for name in ("loss", "exact_loss", "logistic_loss"):
-            found = _stages_in_logarithmic_time(time, data[name].to_numpy())
+            drops, plateaus = _stages_in_logarithmic_time(time, data[name].to_numpy())
             prefix = name.removesuffix("loss")
-            data[f"{prefix}drop_time"] = (f"{prefix}drop", found[0])
-            data[f"{prefix}plateau_loss"] = (f"{prefix}plateau", found[1])
+            data[f"{prefix}drop_time"] = (f"{prefix}drop", drops)
+            data[f"{prefix}plateau_loss"] = (f"{prefix}plateau", plateaus)
         return data
 
     def _grokking(self, watch: Watch) -> xr.Dataset:
@@ -128,15 +121,15 @@ class MT3(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        panels = (_draw_loss, _draw_distance, draw_loss)
-        drawing, axes = sheet(1, len(panels), width=3.6, height=3.0)
-        begin = float(data["exact_half_time"][0]) / 4
-        for place, (panel, draw) in enumerate(zip(axes[0], panels, strict=True)):
+        drawing, axes = panels.sheet(1, 3, width=3.6, height=3.0)
+        span = float(data["exact_half_time"][0]) / 4, float(data["time"][-1])
+        draws = (_draw_loss, _draw_distance, draw_loss)
+        for panel, draw in zip(axes[0], draws, strict=True):
             draw(panel, data)
             if draw is not draw_loss:
-                panel.set(xscale="log", xlim=(begin, float(data["time"][-1])), xlabel=TIME_LABEL)
-            panel.set_title(f"({'abc'[place]})", loc="right")
-            legend(panel, 2)
+                panel.set(xscale="log", xlim=span, xlabel=panels.TIME_LABEL)
+            panels.legend(panel, 2)
+        panels.letter(axes.flat)
         return drawing
 
 
@@ -144,17 +137,17 @@ def _stages_in_logarithmic_time(
     time: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """When the loss drops and where it rests, as the curve alone shows it."""
-    found = stages(loss[1:], np.log(time[1:]))
-    drops = np.array([drop.time for drop in found.drops])
-    return np.exp(drops), np.array([plateau.level for plateau in found.plateaus])
+    course = stages(loss[1:], np.log(time[1:]))
+    drops = np.array([drop.time for drop in course.drops])
+    return np.exp(drops), np.array([plateau.level for plateau in course.plateaus])
 
 
 def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
-    time, run = data["time"], colour(0)
-    levels(axes, data["level_loss"].to_numpy())
+    time, run = data["time"], panels.colour(0)
+    panels.levels(axes, data["level_loss"].to_numpy())
     axes.plot(time, data["loss"], color=run, linewidth=2.2, label=BATCH_LABEL)
-    axes.plot(time, data["exact_loss"], color="black", label=EXACT_LABEL, **THEORY)
-    axes.plot(time, data["logistic_loss"], color=colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
+    axes.plot(time, data["exact_loss"], color="black", label=EXACT_LABEL, **panels.THEORY)
+    axes.plot(time, data["logistic_loss"], color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
     middles = (data["plateau_loss"].to_numpy()[:-1] + data["plateau_loss"].to_numpy()[1:]) / 2
     axes.plot(data["drop_time"], middles, "o", color=run, markerfacecolor="none", label="drops")
     for mode, level in enumerate(data["level_loss"].to_numpy()):
@@ -177,7 +170,7 @@ def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
 def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     off = 100 * (data["loss"] / data["exact_loss"] - 1)
     logistic = 100 * (data["logistic_loss"] / data["exact_loss"] - 1)
-    axes.axhline(0, color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
-    axes.plot(data["time"], off, color=colour(0), linewidth=1.1, label=BATCH_LABEL)
-    axes.plot(data["time"], logistic, color=colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
+    axes.axhline(0, color=panels.THEORY_COLOUR, label=EXACT_LABEL, **panels.THEORY)
+    axes.plot(data["time"], off, color=panels.colour(0), linewidth=1.1, label=BATCH_LABEL)
+    axes.plot(data["time"], logistic, color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
     axes.set(ylabel="distance from the exact loss, %")

@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_trapezoid
 
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
-from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, sheet
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, letter, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     VECTOR_LOSS_LABEL,
@@ -59,7 +59,7 @@ class MT4(AbstractModesFigure):
         time = run["time"].to_numpy()
         theory = self.predict(time)
         learned = run["p2"].to_numpy() @ run["q1"].to_numpy()
-        exact = theory["exact_amplitude"].to_numpy()[:, :, None] * np.eye(len(self.spectrum))
+        exact = theory["exact_amplitude"].to_numpy()[:, :, None] * np.eye(self.task.dimension)
         curves = {
             "loss": run["loss"].to_numpy(),
             "norm": _norm(run["p2"].to_numpy(), run["q1"].to_numpy()),
@@ -77,11 +77,11 @@ class MT4(AbstractModesFigure):
         for name in ("loss", "norm", "exact_norm"):
             even = _averages(time, data[name].to_numpy(), edges)
             if name == "loss":
-                found = autocorrelation_curvature(even, moments)
+                curvature = autocorrelation_curvature(even, moments)
             else:
-                found = norm_curvature(even, moments, smoothing=_NORM_SMOOTHING)
-            data[f"{name}_curvature"] = ("moment", found.value)
-            data[f"{name}_mark"] = (f"{name}_stage", found.marks)
+                curvature = norm_curvature(even, moments, smoothing=_NORM_SMOOTHING)
+            data[f"{name}_curvature"] = ("moment", curvature.value)
+            data[f"{name}_mark"] = (f"{name}_stage", curvature.marks)
         for name in ("effective_rank", "marginalised_rank"):
             at = np.interp(data["exact_half_time"], time, data[name])
             data[f"{name}_at_stage"] = ("mode", at)
@@ -133,10 +133,10 @@ class MT4(AbstractModesFigure):
         _draw_autocorrelation(axes[0, 1], data)
         _draw_norm(axes[1, 0], data)
         _draw_ranks(axes[1, 1], data)
-        for place, panel in enumerate(axes.ravel()):
+        letter(axes.flat)
+        for panel in axes.flat:
             mark_stages(panel, data)
             panel.set(xscale="log", xlim=(float(data["moment"][0]), float(data["time"][-1])))
-            panel.set_title(f"({'abcd'[place]})", loc="right")
             legend(panel)
         for panel in axes[1]:
             panel.set_xlabel(TIME_LABEL)
@@ -180,10 +180,11 @@ def _draw_norm(axes: Axes, data: xr.Dataset) -> None:
 
 def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
     time = data["time"]
-    for place, (name, label) in enumerate(
-        (("effective_rank", "effective rank"), ("marginalised_rank", "marginalised"))
+    for name, label, tint in (
+        ("effective_rank", "effective rank", colour(0)),
+        ("marginalised_rank", "marginalised", colour(5)),
     ):
-        axes.plot(time, data[name], color=colour((0, 5)[place]), label=label)
+        axes.plot(time, data[name], color=tint, label=label)
         axes.plot(time, data[f"exact_{name}"], color="black", **THEORY)
     axes.plot([], [], color="black", label="exact (T15)", **THEORY)
     axes.set(ylabel=r"effective rank of $p_2q_1$", ylim=(0.8, data.sizes["mode"] + 0.4))

@@ -9,7 +9,7 @@ import xarray as xr
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.mainali.induction_sheet import (
     AbstractInductionFigure,
-    emergence_claims,
+    emergence_claim,
     rank_claims,
 )
 
@@ -33,4 +33,4 @@ class MT5(AbstractInductionFigure):
     rows = ("loss", "in_context_score", "prefix_matching", "qk_marginal_rank", "ov_marginal_rank")
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        return (*emergence_claims(data), *rank_claims(data))
+        return (emergence_claim(data), *rank_claims(data))
