@@ -7,13 +7,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/core.stamp
 FULL := $(VENV)/full.stamp
 
-# One BLAS and one Eigen thread for each of the two test workers.
+# One BLAS and one Eigen thread for each of the two test workers, and less optimising: most of the
+# tests' time goes into compiling.
 TEST_ENV := JAX_PLATFORMS=cpu MPLBACKEND=Agg OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false $(XLA_FLAGS)"
+	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=1 $(XLA_FLAGS)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench docs clean browser
+.PHONY: help run test soak lint bench docs clean browser
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +24,11 @@ run: $(CORE) ## Train the staircase, predict it, write out/index.html and print 
 		--init-scale .01 --seeds 6 --until 60000 --out out
 
 test: $(FULL) browser ## Run all tests
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+soak: $(FULL) ## Try faults in full counts, with a fixed and with a random seed
+	SADDLESCOPE_SOAK=fixed $(TEST_ENV) $(BIN)/python -m pytest -n 2 tests/faults $(PYTEST_ARGS)
+	SADDLESCOPE_SOAK=random $(TEST_ENV) $(BIN)/python -m pytest -n 2 tests/faults $(PYTEST_ARGS)
 
 lint: $(FULL) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .

@@ -29,6 +29,18 @@ def _warnings_are_errors(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getini("filterwarnings")[0] == "error"
 
 
+@pytest.fixture
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of a hundred steps, or of three of a decoder's."""
+    from saddlescope.dynamics._job import Job
+    from saddlescope.running import loop
+    from saddlescope.transformer._training import _Training
+
+    monkeypatch.setattr(loop, "next_budget", lambda budget, taken, seconds: budget)
+    monkeypatch.setattr(Job, "first_budget", 100)
+    monkeypatch.setattr(_Training, "first_budget", 3)
+
+
 @pytest.fixture(autouse=True)
 def _global_precision_untouched() -> Iterator[None]:
     assert not jax.config.jax_enable_x64

@@ -123,10 +123,10 @@ def test_arrays_are_float64_copies_that_cannot_be_written() -> None:
     [
         ([1, 2], (3,), r"field\.shape = \(2,\): must be \(3,\)"),
         ([1, 2], (None, 2), r"field\.shape = \(2,\): must be \(any, 2\)"),
-        ([[1, 2], [3]], None, "field = .*array of numbers"),
+        ([[1, 2], [3]], None, "field = .*array of real numbers"),
         ([1, np.nan], None, "field = .*finite"),
-        ("words", None, "field = 'words': must be an array of numbers"),
-        ([1j], None, "field = .*array of numbers"),
+        ("words", None, "field = 'words': must be an array of real numbers"),
+        ([1j], None, "field = .*array of real numbers"),
     ],
 )
 def test_what_is_no_array_of_that_shape(value: object, shape, message: str) -> None:

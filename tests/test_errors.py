@@ -45,4 +45,5 @@ def test_a_refusal_crosses_processes() -> None:
 def test_all_errors_are_ours() -> None:
     for kind in (InvalidInput, CannotRead, Interrupted, errors.TheoryDoesNotApply):
         assert issubclass(kind, SaddlescopeError)
-    assert Interrupted("trajectory").trajectory == "trajectory"
+    stopped = Interrupted("snapshot", 15)  # type: ignore[arg-type]
+    assert (stopped.snapshot, stopped.signal) == ("snapshot", 15)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
+import zarr
 
 import saddlescope as ss
 from saddlescope import storage
-from saddlescope.dynamics import _job
-from saddlescope.errors import CannotRead, Interrupted, InvalidInput
+from saddlescope.errors import CannotRead, CannotWrite, Interrupted, InvalidInput
+from saddlescope.running.files import Sealed
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 MODEL = ss.SeparateAttention(heads=3)
@@ -77,19 +79,11 @@ def test_a_loaded_run_goes_on_as_the_run_itself(tmp_path: Path) -> None:
     assert again.time_start == 500.0
 
 
-def test_an_interrupted_run_is_saved_and_finished(
-    tmp_path: Path, run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_job, "_FIRST_SEGMENT", 100)
-    monkeypatch.setattr(_job, "_next_budget", lambda taken, seconds: 100)
-
-    def stop(progress: ss.Progress) -> None:
-        if progress.share > 0.3:
-            raise KeyboardInterrupt
-
+@pytest.mark.usefixtures("short_segments")
+def test_an_interrupted_run_is_saved_and_finished(tmp_path: Path, run: ss.Trajectory) -> None:
     with pytest.raises(Interrupted) as stopped:
-        train(init_scale=0.1, progress=stop)
-    part = ss.load(stopped.value.trajectory.save(tmp_path / "part"))
+        train(init_scale=0.1, observers=[ss.StopWhen(lambda snapshot: snapshot.share > 0.3)])
+    part = ss.load(stopped.value.snapshot.result.save(tmp_path / "part"))
     assert not part.is_complete
     assert ss.resume(part).equals(run)
 
@@ -112,10 +106,10 @@ def test_a_save_that_fails_leaves_the_old_run(
     path = run.save(tmp_path / "run")
 
     def fail(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(28, "disk full")
 
     monkeypatch.setattr(storage, "_write", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(CannotWrite, match="cannot be written: disk full"):
         train(init_scale=0.2).save(path, overwrite=True)
     monkeypatch.undo()
     assert ss.load(path).equals(run)
@@ -124,12 +118,9 @@ def test_a_save_that_fails_leaves_the_old_run(
 
 
 def test_a_saved_run_is_zarr_that_others_read(tmp_path: Path, run: ss.Trajectory) -> None:
-    import xarray as xr
-
     path = run.save(tmp_path / "run")
     root = json.loads((path / "zarr.json").read_text())
     assert root["zarr_format"] == 3
-    assert root["attributes"]["saddlescope_format"] == storage.FORMAT
     opened = xr.open_zarr(path, group="dataset", consolidated=False, chunks=None)
     np.testing.assert_array_equal(opened["loss"], run.loss)
 
@@ -147,17 +138,29 @@ def test_what_is_not_there_cannot_be_read(tmp_path: Path) -> None:
         ss.load(tmp_path / "file")
 
 
-def test_another_format_says_which(tmp_path: Path, run: ss.Trajectory) -> None:
-    path = run.save(tmp_path / "run")
-    meta = json.loads((path / "zarr.json").read_text())
-    meta["attributes"]["saddlescope_format"] = 99
-    (path / "zarr.json").write_text(json.dumps(meta))
-    with pytest.raises(CannotRead, match="has format 99, this version reads format 2"):
-        ss.load(path)
-
-
 def test_a_zarr_folder_of_someone_else_is_no_saved_run(tmp_path: Path, run: ss.Trajectory) -> None:
     path = run.save(tmp_path / "run")
     shutil.copytree(path / "dataset", tmp_path / "other")
-    with pytest.raises(CannotRead, match="has format None"):
+    with pytest.raises(CannotRead, match=r"no saved run \(it has no manifest\)"):
         ss.load(tmp_path / "other")
+
+
+def test_what_is_added_to_a_run_is_not_read(tmp_path: Path, run: ss.Trajectory) -> None:
+    """zarr would take a chunk, an array or a group that lies there, of whatever format."""
+    path = run.save(tmp_path / "run")
+    shutil.copytree(path / "dataset" / "loss", path / "dataset" / "gain")
+    (path / "dataset" / ".zgroup").write_text('{"zarr_format": 2}')
+    assert ss.load(path).equals(run)
+
+
+def test_data_are_checked_when_they_are_read(tmp_path: Path, run: ss.Trajectory) -> None:
+    path = run.save(tmp_path / "run")
+    for chunk in (path / "dataset" / "k" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"damaged")
+    sealed = Sealed.read(path, "run")
+    store = zarr.storage.MemoryStore(storage._Checked(sealed), read_only=True)
+    lazy = xr.open_zarr(store, group="dataset", consolidated=False, zarr_format=3, chunks=None)
+    np.testing.assert_array_equal(lazy["loss"], run.loss)
+    with pytest.raises(CannotRead, match="dataset/k/c"):
+        lazy["k"].load()

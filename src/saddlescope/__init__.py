@@ -17,6 +17,7 @@ _ROOMS = (
     "setting",
     "task",
     "attention",
+    "running",
     "dynamics",
     "trajectory",
     "storage",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from saddlescope.comparison import *
     from saddlescope.dynamics import *
     from saddlescope.errors import *
+    from saddlescope.running import *
     from saddlescope.setting import *
     from saddlescope.storage import *
     from saddlescope.task import *

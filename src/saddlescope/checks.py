@@ -17,7 +17,12 @@ AnyArray = np.ndarray[Any, np.dtype[Any]]
 Class = TypeVar("Class", bound=type)
 Word = TypeVar("Word", bound=StrEnum)
 
+LARGEST_WHOLE_NUMBER = 2**63 - 1
+"""What fits in the arrays and the generators that whole numbers end up in."""
+
 _MOST_SEEDS = 10_000_000
+# Truth values, complex numbers, texts and times: NumPy would make some number of each.
+_NO_NUMBERS = "bcSUmM"
 
 
 def validated(cls: Class) -> Class:
@@ -27,12 +32,23 @@ def validated(cls: Class) -> Class:
     return cls
 
 
-def whole_number(field: str, value: object, at_least: int = 1) -> int:
-    """A whole number no smaller than `at_least`."""
-    wrong = isinstance(value, bool) or not isinstance(value, Real)
-    if wrong or not math.isfinite(value) or value != int(value) or value < at_least:  # type: ignore
-        raise InvalidInput(field, value, f"must be a whole number, at least {at_least}")
-    return int(value)  # type: ignore[call-overload]
+def whole_number(
+    field: str, value: object, at_least: int = 1, at_most: int = LARGEST_WHOLE_NUMBER
+) -> int:
+    """A whole number no smaller than `at_least` and no larger than `at_most`."""
+    allowed = f"must be a whole number, at least {at_least}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInput(field, value, allowed)
+    try:
+        whole = int(value)  # type: ignore[call-overload]
+    except (OverflowError, ValueError):
+        # Infinity, or no number at all.
+        raise InvalidInput(field, value, allowed) from None
+    if whole != value or whole < at_least:
+        raise InvalidInput(field, value, allowed)
+    if whole > at_most:
+        raise InvalidInput(field, value, f"must be a whole number, at most {at_most}")
+    return int(whole)
 
 
 def number(
@@ -42,7 +58,10 @@ def number(
     bound = "" if at_least is None else f", at least {at_least:g}"
     bound = bound if above is None else f" above {above:g}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    result = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    try:
+        result = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        raise InvalidInput(field, value, "must be a number within float64") from None
     low = (above is not None and result <= above) or (at_least is not None and result < at_least)
     if low or not math.isfinite(result):
         raise InvalidInput(field, value, f"must be a finite number{bound}")
@@ -86,7 +105,7 @@ def seed_labels(seeds: object) -> tuple[int, ...]:
     """
     try:
         given = np.asarray(seeds)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InvalidInput("seeds", seeds, "must be a number or a sequence of seeds") from None
     if given.ndim > 1:
         raise InvalidInput("seeds", seeds, "must be a number or a sequence of seeds")
@@ -101,14 +120,28 @@ def seed_labels(seeds: object) -> tuple[int, ...]:
     return chosen
 
 
+def is_single(field: str, value: object) -> bool:
+    """Whether a value is one thing rather than an array of them."""
+    try:
+        return np.ndim(value) == 0  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        # Lists of different lengths, or too many of them within one another.
+        raise InvalidInput(field, value, "must be an array of real numbers") from None
+
+
 def real_array(
     field: str, value: object, shape: tuple[int | None, ...] | None = None
 ) -> FloatArray:
     """A finite float64 array, of a shape if one is given (None: any length of that axis)."""
     try:
-        array = np.array(value, dtype=np.float64)
+        given = np.asarray(value)
+        if given.dtype.kind in _NO_NUMBERS:
+            raise TypeError
+        array = np.array(given, dtype=np.float64)
+    except OverflowError:
+        raise InvalidInput(field, value, "must hold numbers within float64") from None
     except (TypeError, ValueError):
-        raise InvalidInput(field, value, "must be an array of numbers") from None
+        raise InvalidInput(field, value, "must be an array of real numbers") from None
     if shape is not None:
         fits = array.ndim == len(shape) and all(
             want is None or want == have for want, have in zip(shape, array.shape, strict=True)

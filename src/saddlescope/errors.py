@@ -6,19 +6,32 @@ import reprlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from pathlib import Path
 
-    from saddlescope.trajectory import Trajectory
+    from saddlescope.running import Snapshot
 
 __all__ = [
     "CannotRead",
+    "CannotWrite",
     "Interrupted",
     "InvalidInput",
     "SaddlescopeError",
     "TheoryDoesNotApply",
 ]
 
-_brief = reprlib.Repr()
+
+class _Brief(reprlib.Repr):
+    """Values in a few words, whatever they are."""
+
+    def repr_int(self, value: int, level: int) -> str:
+        try:
+            return super().repr_int(value, level)
+        except ValueError:
+            # Python writes out no more than some thousand digits.
+            return f"a whole number of {value.bit_length()} bits"
+
+
+_brief = _Brief()
 _brief.maxlist = _brief.maxtuple = _brief.maxdict = 6
 _brief.maxstring = _brief.maxother = 80
 
@@ -54,9 +67,23 @@ class CannotRead(SaddlescopeError):
     """A saved run that is missing, damaged or of another format."""
 
 
-class Interrupted(SaddlescopeError):
-    """A run stopped on request at a segment border; `trajectory` holds all that was computed."""
+class CannotWrite(SaddlescopeError):
+    """A file that the system refuses to write: a full disk, a forbidden folder."""
 
-    def __init__(self, trajectory: Trajectory | xr.Dataset) -> None:
-        super().__init__("interrupted; what was computed is in .trajectory and can be continued")
-        self.trajectory = trajectory
+    def __init__(self, path: Path, problem: OSError) -> None:
+        reason = problem.strerror or type(problem).__name__
+        super().__init__(f"path = {str(path)!r}: cannot be written: {reason}")
+
+
+class Interrupted(SaddlescopeError):
+    """Something long was stopped on request at a segment border.
+
+    `snapshot` holds all that was computed: `snapshot.dataset` the records, `snapshot.result` the
+    result so far; `resume(snapshot)` goes on. `signal` is the number of the signal that stopped it,
+    None where an observer did.
+    """
+
+    def __init__(self, snapshot: Snapshot, signal: int | None = None) -> None:
+        super().__init__("interrupted; what was computed is in .snapshot and can be resumed")
+        self.snapshot = snapshot
+        self.signal = signal

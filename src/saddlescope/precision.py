@@ -20,8 +20,8 @@ def to_numpy(tree: Any) -> Any:
     )
 
 
-def in_float64(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function with 64-bit JAX and return NumPy arrays.
+def with_float64(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function with 64-bit JAX.
 
     The context is thread-local, so a thread that calls a decorated function enters it by itself,
     and `jax_enable_x64` outside stays what the user chose.
@@ -30,6 +30,16 @@ def in_float64(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         with jax.enable_x64(True):
-            return to_numpy(function(*args, **kwargs))
+            return function(*args, **kwargs)
+
+    return inside
+
+
+def in_float64(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function with 64-bit JAX and return NumPy arrays."""
+
+    @wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
+        return to_numpy(with_float64(function)(*args, **kwargs))
 
     return inside

@@ -1,55 +1,47 @@
-"""Trajectories on disk: a zarr folder with a format version, written whole or not at all."""
+"""Trajectories on disk: a folder of zarr arrays, whose manifest vouches for every file."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.running.files import Sealed, as_path, files_in, find_folder, replacing_folder
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Outcome, Result, Trajectory
 
 if TYPE_CHECKING:
     import zarr
+    from zarr.core.buffer import Buffer
 
 __all__ = ["load"]
 
-FORMAT = 2
+_KIND = "run"
 
 
 def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:
     """Save a trajectory to a folder; an existing one is replaced only when told to."""
     import zarr
 
-    target = Path(path)
-    if target.exists() and not overwrite:
-        raise InvalidInput("path", str(path), "exists already; overwrite=True replaces it")
-    unfinished = target.with_name(f".{target.name}.part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    trajectory.dataset.to_zarr(unfinished, group="dataset", consolidated=False, zarr_format=3)
-    root = zarr.open_group(unfinished, mode="a", zarr_format=3)
-    arrays: dict[str, AnyArray] = {}
-    setting = trajectory.setting.to_dict(arrays)
-    _write(root, "arrays", arrays)
-    _write(root, "state", {str(place): leaf for place, leaf in enumerate(trajectory.state)})
-    root.attrs.update(
-        saddlescope_format=FORMAT,
-        setting=json.dumps(setting),
-        outcomes=[[outcome.result, outcome.message] for outcome in trajectory.outcomes],
-        time_start=trajectory.time_start,
-        checksums=_checksums(trajectory.dataset, arrays, trajectory.state),
-    )
-    if target.exists():
-        shutil.rmtree(target)
-    unfinished.rename(target)
+    target = as_path("path", path)
+    with replacing_folder(target, _KIND, overwrite=overwrite) as folder:
+        trajectory.dataset.to_zarr(folder, group="dataset", consolidated=False, zarr_format=3)
+        root = zarr.open_group(folder, mode="a", zarr_format=3)
+        arrays: dict[str, AnyArray] = {}
+        about = {
+            "setting": trajectory.setting.to_dict(arrays),
+            "outcomes": [[outcome.result, outcome.message] for outcome in trajectory.outcomes],
+            "time_start": trajectory.time_start,
+        }
+        _write(root, "arrays", arrays)
+        _write(root, "state", {str(index): leaf for index, leaf in enumerate(trajectory.state)})
+        names = files_in(folder)
+        Sealed(folder, _KIND, trajectory.setting.digest, about).write(*names)
     return target
 
 
@@ -57,52 +49,54 @@ def load(path: str | Path) -> Trajectory:
     """Load a trajectory that `save` wrote."""
     import zarr
 
-    target = Path(path)
-    if not target.is_dir():
-        raise CannotRead(f"path = {str(path)!r}: there is no saved run")
+    target = as_path("path", path)
+    sealed = Sealed.read(find_folder(target), _KIND)
     try:
-        root = zarr.open_group(target, mode="r")
-        version = root.attrs.get("saddlescope_format")
-        if version != FORMAT:
-            raise CannotRead(
-                f"path = {str(path)!r}: has format {version}, this version reads format {FORMAT}"
-            )
-        dataset = xr.open_zarr(target, group="dataset", consolidated=False, chunks=None).load()
+        store = zarr.storage.MemoryStore(_Checked(sealed), read_only=True)
+        root = zarr.open_group(store, mode="r", zarr_format=3)
+        dataset = xr.open_zarr(
+            store, group="dataset", consolidated=False, zarr_format=3, chunks=None
+        ).load()
         arrays, stored = _read(root, "arrays"), _read(root, "state")
-        state = tuple(stored[str(place)] for place in range(len(stored)))
-        if _checksums(dataset, arrays, state) != root.attrs["checksums"]:
-            raise CannotRead(f"path = {str(path)!r}: is damaged (its data are not what was saved)")
-        setting = Setting.from_dict(json.loads(str(root.attrs["setting"])), arrays)
-        ended: Any = root.attrs["outcomes"]
-        outcomes = tuple(Outcome(Result(result), message) for result, message in ended)
-        start = float(root.attrs["time_start"])  # type: ignore[arg-type]
-    except CannotRead:
-        raise
+        state = tuple(stored[str(index)] for index in range(len(stored)))
+        setting = Setting.from_dict(sealed.about["setting"], arrays)
+        ended = sealed.about["outcomes"]
+        outcomes = tuple(Outcome(Result(result), message) for result, message in ended)  # type: ignore[attr-defined]
     except InvalidInput as wrong:
         # A class of the user's own is found only where the user has imported it.
         why = "cannot be read here" if wrong.field.endswith(".kind") else "is damaged"
         raise CannotRead(f"path = {str(path)!r}: {why} ({wrong})") from None
-    except Exception as error:
-        # zarr and its codecs raise many kinds of errors on damaged files; all mean the same here.
-        raise CannotRead(
-            f"path = {str(path)!r}: is damaged or no saved run ({type(error).__name__})"
-        ) from error
-    return Trajectory(dataset, setting, outcomes, state, start)
+    return Trajectory(dataset, setting, outcomes, state, float(str(sealed.about["time_start"])))
 
 
-def _checksums(
-    dataset: xr.Dataset, arrays: dict[str, AnyArray], state: tuple[AnyArray, ...]
-) -> dict[str, str]:
-    """A digest of all data: zarr reads a missing file as missing values, without a word."""
-    everything = {
-        **{f"dataset/{name}": variable for name, variable in dataset.variables.items()},
-        **{f"arrays/{name}": array for name, array in arrays.items()},
-        **{f"state/{place}": leaf for place, leaf in enumerate(state)},
-    }
-    return {
-        name: hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
-        for name, values in everything.items()
-    }
+class _Checked(MutableMapping[str, "Buffer"]):
+    """The files of a folder as zarr asks for them, each checked when it is read.
+
+    What the manifest does not name is not there, and what it names cannot be missing: zarr reads a
+    missing chunk as missing values, without a word.
+    """
+
+    def __init__(self, sealed: Sealed) -> None:
+        self._sealed = sealed
+
+    def __getitem__(self, name: str) -> Buffer:
+        from zarr.core.buffer import default_buffer_prototype
+
+        if name not in self._sealed.files:
+            raise KeyError(name)
+        return default_buffer_prototype().buffer.from_bytes(self._sealed.content(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sealed.files)
+
+    def __len__(self) -> int:
+        return len(self._sealed.files)
+
+    def __setitem__(self, name: str, value: Buffer) -> None:
+        raise TypeError("a saved run is not written to")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a saved run is not written to")
 
 
 def _write(root: zarr.Group, name: str, arrays: dict[str, AnyArray]) -> None:

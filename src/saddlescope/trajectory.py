@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,7 +86,9 @@ class Trajectory:
 
     def weights(self, seed: int | None = None, index: int = -1) -> Weights:
         """The weights at a recorded point, of one seed or of all of them."""
-        names = self.setting.model.axes
+        names, points = self.setting.model.axes, len(self.time)
+        if not isinstance(index, int | np.integer) or not -points <= index < points:
+            raise InvalidInput("index", index, f"must be a record, {-points} to {points - 1}")
         if index != -1 and not set(names) <= set(self.dataset):
             raise InvalidInput("index", index, "only the last weights were recorded")
         stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
@@ -105,26 +108,24 @@ class Trajectory:
         )
 
     def compare(self) -> Comparison:
-        """The run beside what the theory predicts of it."""
+        """The run beside what the theory predicts of it; computed once and kept."""
+        return self._comparison
+
+    @cached_property
+    def _comparison(self) -> Comparison:
         from saddlescope.comparison import compare
 
         return compare(self)
 
-    def plot(
-        self,
-        *,
-        seed: int | None = None,
-        scale: str | None = None,
-        comparison: Comparison | None = None,
-    ) -> Drawing:
+    def plot(self, *, seed: int | None = None, scale: str | None = None) -> Drawing:
         """Draw the run beside its prediction; returns a matplotlib figure.
 
         `seed` is the one shown in detail, the first by default; `scale` of the time axis is
-        `"linear"`, `"log"`, or chosen; `comparison` is taken as it is where one is at hand.
+        `"linear"`, `"log"`, or chosen.
         """
         from saddlescope.drawing import plot
 
-        return plot(self, seed=seed, scale=scale, comparison=comparison)
+        return plot(self, seed=seed, scale=scale)
 
     def animate(
         self,

@@ -34,7 +34,7 @@ def address(
     run: ss.Trajectory, comparison: Comparison, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
-    return write_run_page(run, comparison, path, "saddlescope train --seeds 3").as_uri()
+    return write_run_page(run, path, "saddlescope train --seeds 3").as_uri()
 
 
 class Visit:

@@ -1,6 +1,5 @@
 """The command line: tables, JSON, exit codes, and one line for everything that is wrong."""
 
-import io
 import json
 import math
 import shlex
@@ -13,8 +12,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope import dynamics
-from saddlescope.cli import main, progress
-from saddlescope.dynamics import Progress
+from saddlescope.cli import main
 
 # The shape that other tests train too: compiled once in a process.
 SMALL = shlex.split("--spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200")
@@ -94,7 +92,7 @@ def test_train_prints_a_table_and_writes_a_folder(
     assert "wrote out/index.html" in lines[-1]
     written = {path.name for path in Path("out").iterdir()}
     assert {"comparison.json", "index.html", "run"} <= written
-    assert "checkpoint.npz" not in written
+    assert "checkpoint" not in written
     run = ss.load("out/run")
     assert run.setting.seeds == (0, 1, 2)
     assert strict_json(Path("out/comparison.json").read_text()) == json.loads(
@@ -281,26 +279,3 @@ def test_import_and_help_load_no_jax(words: list[str] | None) -> None:
     )
     done = python(code)
     assert done.returncode == 0, done.stderr
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_bar_is_drawn_on_a_terminal_for_work_that_lasts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for seconds, drawn in ((0.1, False), (5.0, True)):
-        screen = Terminal()
-        monkeypatch.setattr(sys, "stderr", screen)
-        with progress.progress_bar("training") as report:
-            assert report is not None
-            report(Progress(share=0.5, seconds=seconds))
-        assert ("training" in screen.getvalue()) == drawn
-
-
-def test_no_bar_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress.progress_bar("training") as report:
-        assert report is None

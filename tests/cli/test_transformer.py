@@ -68,7 +68,7 @@ def test_text_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         (["induction", "deep"], "words = 'deep': fields are given as --field value"),
         (["induction", "--layers", "0"], "layers = 0: must be"),
         (["induction", "--corpus", "novels"], "corpus = 'novels': must be 'repeated' or"),
-        (["induction", "--preset", "huge"], "preset = 'huge'"),
+        (["induction", "--preset", "huge"], "preset = 'huge': must be 'default' or 'large'"),
         (["induction", "--layer-norm", "maybe"], "layer-norm = 'maybe': must be true or false"),
         (["induction", "--text-path", "x"], "text_path = 'x': is for the corpus text"),
         (["grokking", "--p", "4"], "p = 4: must be"),

@@ -45,7 +45,7 @@ def levels_drawn(axes: Any) -> list[float]:
 
 
 def test_the_loss_stands_beside_its_prediction(run: ss.Trajectory, comparison: Comparison) -> None:
-    figure = run.plot(scale="linear", comparison=comparison)
+    figure = run.plot(scale="linear")
     loss_axes, learned_axes, value_axes = figure.axes
     curves = [line for line in loss_axes.get_lines() if len(line.get_xdata()) == 200]
     assert len(curves) == 3
@@ -68,7 +68,7 @@ def test_the_loss_stands_beside_its_prediction(run: ss.Trajectory, comparison: C
 def test_what_was_learned_is_a_share_of_the_optimum(
     run: ss.Trajectory, comparison: Comparison
 ) -> None:
-    _, learned_axes, value_axes = run.plot(seed=1, comparison=comparison).axes
+    _, learned_axes, value_axes = run.plot(seed=1).axes
     shares = [line.get_ydata() for line in learned_axes.get_lines() if len(line.get_xdata()) > 2]
     for share in shares:
         assert share[0] == pytest.approx(0.0, abs=0.02)
@@ -116,41 +116,40 @@ def test_a_run_that_diverged_is_drawn(rate: float) -> None:
     assert len(figure.axes) == 3
 
 
-def test_the_time_axis_is_as_asked(run: ss.Trajectory, comparison: Comparison) -> None:
+def test_the_time_axis_is_as_asked(run: ss.Trajectory) -> None:
     for scale in ("linear", "log"):
-        figure = run.plot(scale=scale, comparison=comparison)
+        figure = run.plot(scale=scale)
         assert [axes.get_xscale() for axes in figure.axes] == [scale] * 3
         low, high = figure.axes[0].get_xlim()
         assert high == pytest.approx(run.time[-1])
         assert low == 0 if scale == "linear" else low > 0
     with pytest.raises(InvalidInput, match="scale = 'cubic': must be 'linear' or 'log'"):
-        run.plot(scale="cubic", comparison=comparison)
+        run.plot(scale="cubic")
     with pytest.raises(InvalidInput, match="seed = 3: the run has seeds 0 to 2"):
         run.plot(seed=3)
 
 
 def test_drops_decades_apart_are_drawn_on_a_logarithmic_axis(
-    run: ss.Trajectory, comparison: Comparison
+    run: ss.Trajectory, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run.plot(comparison=comparison).axes[0].get_xscale() == "linear"
+    assert run.plot().axes[0].get_xscale() == "linear"
     first, second = comparison.seeds[0].drops
     apart = (replace(first, time=20.0), replace(second, time=1000.0))
     seeds = (replace(comparison.seeds[0], drops=apart), *comparison.seeds[1:])
     far = replace(comparison, seeds=seeds)
-    axes = run.plot(comparison=far).axes[0]
+    monkeypatch.setitem(vars(run), "_comparison", far)
+    axes = run.plot().axes[0]
     assert axes.get_xscale() == "log"
     assert axes.get_xlim()[0] == pytest.approx(max(20.0 / 5, run.time[1]))
 
 
-def test_svg_takes_the_colour_of_the_text_around_it(
-    run: ss.Trajectory, comparison: Comparison
-) -> None:
-    svg = drawing.to_svg(run.plot(comparison=comparison))
+def test_svg_takes_the_colour_of_the_text_around_it(run: ss.Trajectory) -> None:
+    svg = drawing.to_svg(run.plot())
     assert svg.startswith("<svg")
     assert svg.rstrip().endswith("</svg>")
     assert "currentColor" in svg
     assert "#000000" not in svg
-    again = drawing.to_svg(run.plot(comparison=comparison))
+    again = drawing.to_svg(run.plot())
     assert again == svg, "the same run gives the same bytes"
 
 
@@ -217,8 +216,8 @@ def _drawn(run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch, **options: Any) 
             show(frames[0])
             shown.append(figure)
 
-        def save(self, path: str, writer: Any) -> None:
-            pass
+        def save(self, path: str, writer: Any, progress_callback: Any) -> None:
+            progress_callback(0, 2)
 
     monkeypatch.setattr(film, "FuncAnimation", Still)
     run.animate("film.gif", frames=2, **options)

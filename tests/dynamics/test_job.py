@@ -10,6 +10,8 @@ import saddlescope as ss
 from saddlescope.attention.starts import stack_starts
 from saddlescope.dynamics import _job
 from saddlescope.dynamics._job import Job
+from saddlescope.errors import CannotRead
+from saddlescope.running.observers import Saved
 
 # The shape that other tests train too: compiled once in a process.
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
@@ -78,19 +80,10 @@ def test_a_start_whose_loss_overflows_has_no_record_at_all() -> None:
     assert np.isfinite(run.loss[[0, 2]]).all()
 
 
-def test_segments_last_about_half_a_second_and_grow_slowly() -> None:
-    assert _job._next_budget(100, 0.5) == 100
-    assert _job._next_budget(100, 0.25) == 200
-    assert _job._next_budget(100, 2.0) == 25
-    assert _job._next_budget(100, 1e-9) == 800, "no more than eight times as many at once"
-    assert _job._next_budget(1, 60.0) == 1, "at least one step"
-
-
 def test_the_memory_that_is_asked_for_is_what_is_recorded() -> None:
     run = ss.train(setting())
-    with jax.enable_x64(True):
-        layout = Job(run.setting).problem.layout
-        counted = _job._numbers_kept(run.setting, layout)
+    layout = Job(run.setting).problem.layout
+    counted = _job._numbers_kept(run.setting, layout)
     recorded = sum(variable.size for variable in run.dataset.data_vars.values())
     assert counted == recorded / run.loss.size
     lean = setting(record=ss.Record(points=POINTS, weights=False))
@@ -98,32 +91,42 @@ def test_the_memory_that_is_asked_for_is_what_is_recorded() -> None:
 
 
 def test_a_state_comes_back_from_its_leaves() -> None:
-    with jax.enable_x64(True):
-        job = Job(setting())
-        state = job.begin()
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-        again = job.restore(leaves)
-        assert jax.tree.structure(again) == jax.tree.structure(state)
-        for one, other in zip(jax.tree.leaves(again), leaves, strict=True):
-            np.testing.assert_array_equal(one, other)
+    job = Job(setting())
+    state = job.begin()
+    saved = job.save(state)
+    again = job.restore(saved)
+    assert jax.tree.structure(again) == jax.tree.structure(state)
+    for one, other in zip(jax.tree.leaves(again), saved.state, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("damage", ["fewer", "other seeds", "other types"])
+def test_leaves_that_are_not_this_jobs_are_refused(damage: str) -> None:
+    job = Job(setting())
+    leaves = job.save(job.begin()).state
+    wrong = {
+        "fewer": leaves[:-1],
+        "other seeds": tuple(leaf[:1] if leaf.ndim else leaf for leaf in leaves),
+        "other types": tuple(leaf.astype(np.float32) for leaf in leaves),
+    }[damage]
+    with pytest.raises(CannotRead, match="not one of this setting's"):
+        job.restore(Saved(wrong))
 
 
 def test_a_job_is_named_by_its_setting_and_where_it_begins() -> None:
     flow = setting(method=ss.GradientFlow(until=2000))
-    with jax.enable_x64(True):
-        digests = {Job(flow).digest, Job(flow, 100.0).digest, Job(setting()).digest}
-        assert Job(flow).digest in digests
+    digests = {Job(flow).digest, Job(flow, 100.0).digest, Job(setting()).digest}
+    assert Job(flow).digest in digests
     assert len(digests) == 3
 
 
 def test_flow_goes_on_exactly_only_at_the_same_tolerances() -> None:
     first = ss.train(setting(method=ss.GradientFlow(until=100)))
     start = ss.GivenStart(first.weights())
-    with jax.enable_x64(True):
-        same = Job(setting(method=ss.GradientFlow(until=200), init=start), 100.0)
-        finer = Job(setting(method=ss.GradientFlow(until=200, rtol=1e-9), init=start), 100.0)
-        # The solver has come to its last step before the end, or it begins at the end anew.
-        kept, anew = (np.asarray(job.continue_from(first).solver.time) for job in (same, finer))  # type: ignore[attr-defined]
+    flows = [ss.GradientFlow(until=200), ss.GradientFlow(until=200, rtol=1e-9)]
+    jobs = [Job(setting(method=flow, init=start), earlier=first) for flow in flows]
+    # The solver has come to its last step before the end, or it begins at the end anew.
+    kept, anew = (np.asarray(job.begin().solver.time) for job in jobs)  # type: ignore[attr-defined]
     assert (kept < 100.0).all()
     assert (anew == 100.0).all()
 

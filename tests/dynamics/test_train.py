@@ -5,12 +5,12 @@ import threading
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import saddlescope as ss
 from saddlescope.attention.starts import stack_starts
-from saddlescope.dynamics import _job
 from saddlescope.errors import Interrupted, InvalidInput
 
 # One shape for nearly all runs of this file: it is compiled once.
@@ -30,38 +30,25 @@ def train(**changes: Any) -> ss.Trajectory:
     return ss.train(arguments.pop("model", MODEL), arguments.pop("task", TASK), **arguments)
 
 
-@pytest.fixture
-def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of a hundred steps, so that short runs have many borders."""
-    monkeypatch.setattr(_job, "_FIRST_SEGMENT", 100)
-    monkeypatch.setattr(_job, "_next_budget", lambda taken, seconds: 100)
-
-
 @pytest.mark.parametrize("method", [FLOW, DESCENT], ids=["flow", "descent"])
 @pytest.mark.usefixtures("short_segments")
 def test_progress_rises_to_one(method: Any) -> None:
-    told: list[ss.Progress] = []
-    train(method=method, progress=told.append)
-    shares = [progress.share for progress in told]
+    seen: list[ss.Snapshot] = []
+    train(method=method, observers=[seen.append])
+    shares = [snapshot.share for snapshot in seen]
     assert len(shares) > 2
     assert shares == sorted(shares)
     assert 0 < shares[0] < 1
     assert shares[-1] == 1.0
-    seconds = [progress.seconds for progress in told]
+    seconds = [snapshot.seconds for snapshot in seen]
     assert seconds == sorted(seconds)
 
 
 @pytest.mark.usefixtures("short_segments")
 def test_progress_of_descent_is_the_share_of_steps() -> None:
-    told: list[ss.Progress] = []
-    train(progress=told.append)
-    np.testing.assert_allclose([p.share for p in told], np.arange(1, 51) / 50, rtol=1e-12)
-
-
-def test_the_time_left_follows_from_the_pace() -> None:
-    assert ss.Progress(share=0.25, seconds=2.0).seconds_left == 6.0
-    assert ss.Progress(share=0.0, seconds=2.0).seconds_left is None
-    assert ss.Progress(share=1.0, seconds=2.0).seconds_left == 0.0
+    seen: list[float] = []
+    train(observers=[lambda snapshot: seen.append(snapshot.share)])
+    np.testing.assert_allclose(seen, np.arange(1, 51) / 50, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", [FLOW, DESCENT], ids=["flow", "descent"])
@@ -304,41 +291,47 @@ def test_a_run_cannot_go_on_to_the_past() -> None:
         train(start=first, method=ss.GradientFlow(until=100), seeds=None)
 
 
+MIDWAY = ss.StopWhen(lambda snapshot: snapshot.share >= 0.5)
+
+
 @pytest.mark.usefixtures("short_segments")
 def test_an_interruption_keeps_what_was_computed() -> None:
-    def stop_midway(progress: ss.Progress) -> None:
-        if progress.share >= 0.5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted, match="can be continued") as stop:
-        train(progress=stop_midway)
-    part = stop.value.trajectory
+    with pytest.raises(Interrupted, match="can be resumed") as stop:
+        train(observers=[MIDWAY])
+    snapshot = stop.value.snapshot
+    part = snapshot.result
     assert not part.is_complete
+    assert part.dataset.identical(snapshot.dataset)
     assert {outcome.result for outcome in part.outcomes} == {"interrupted"}
     whole = train()
     count = part.time.size
     assert 90 <= count <= 110
     np.testing.assert_array_equal(part.loss, whole.loss[:, :count])
     assert ss.resume(part).equals(whole)
+    assert ss.resume(snapshot).equals(whole)
     with pytest.raises(InvalidInput, match="is complete; train"):
         ss.resume(whole)
 
 
 @pytest.mark.usefixtures("short_segments")
-def test_a_checkpoint_outlives_its_run(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_job, "_CHECKPOINT_SECONDS", -1.0)
-    path = tmp_path / "checkpoint.npz"
-
-    def stop_midway(progress: ss.Progress) -> None:
-        if progress.share >= 0.5:
-            raise RuntimeError("power cut")
-
-    with pytest.raises(RuntimeError, match="power cut"):
-        train(progress=stop_midway, checkpoint=path)
-    told: list[ss.Progress] = []
-    rest = train(progress=told.append, checkpoint=path)
-    assert told[0].share > 0.4, "it began anew"
+def test_a_checkpoint_outlives_its_run(tmp_path) -> None:
+    with pytest.raises(Interrupted):
+        train(observers=[ss.Checkpoint(tmp_path), MIDWAY])
+    seen: list[float] = []
+    rest = train(observers=[ss.Checkpoint(tmp_path), lambda at: seen.append(at.share)])
+    assert seen[0] > 0.4, "it began anew"
     assert rest.equals(train())
+
+
+@pytest.mark.usefixtures("short_segments")
+def test_an_observer_sees_the_users_own_precision() -> None:
+    kinds: set[str] = set()
+
+    def look(snapshot: ss.Snapshot) -> None:
+        kinds.add(f"{jnp.asarray(0.1).dtype} {snapshot.dataset['loss'].dtype}")
+
+    train(observers=[look])
+    assert kinds == {"float32 float64"}
 
 
 def compilations(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 PREPARE = """
-import json, sys
+import json, os, pathlib, sys, tempfile
 import numpy as np
 import saddlescope as ss
 from saddlescope.setting import Setting
@@ -32,6 +32,18 @@ def setting(**changes):
 
 def read(**changes):
     return Setting.from_dict({**values, **changes})
+
+run = train()
+folder = pathlib.Path(tempfile.mkdtemp())
+file = folder / "file"
+file.write_text("no folder")
+os.environ["MPLBACKEND"] = "Agg"
+
+def given(value):
+    return {"v": value, "k": np.ones((2, 1, 2)), "q": np.ones((2, 1, 2))}
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else 1.0
 
 def answer(code):
     try:
@@ -108,6 +120,127 @@ REFUSED = {
     "read(init={'kind': 'given', 'arrays': {'v': 'x'}})": "weights['v']",
     "Setting.from_dict([1])": "setting",
     "Setting.from_dict('words')": "setting",
+    # Numbers that no array holds.
+    "ss.SeparateAttention(2**63)": "heads",
+    "ss.SeparateAttention(10**400)": "heads",
+    "ss.SeparateAttention(10**5000)": "heads",
+    "ss.SeparateAttention(float('inf'))": "heads",
+    "ss.SeparateAttention(2, 10**400)": "rank",
+    "ss.DeepAttention(10**400, 2)": "layers",
+    "ss.DeepAttention(2, 2, 10**400)": "rank",
+    "ss.SeparateAttention(2, softmax_scale=10**400)": "softmax_scale",
+    "ss.InContextRegression([.6, .3], 10**400)": "context_length",
+    "ss.InContextRegression([.6, .3], [3, 2**63])": "context_length",
+    "ss.InContextRegression([.6, .3], 'uniform:1:99999999999')": "context_length",
+    "ss.InContextRegression([.6, .3], 31, label_noise=10**400)": "label_noise",
+    "ss.InContextRegression([.6, 10**400], 31)": "spectrum",
+    "ss.InContextRegression([.6, .3], 31, task_covariance=[1, 10**400])": "task_covariance",
+    "ss.RandomStart(10**400)": "init_scale",
+    "ss.FixedPointStart((10**400,))": "subset",
+    "ss.FixedPointStart((0,), 10**400)": "init_scale",
+    "ss.EigenvectorStart(2**63)": "direction",
+    "ss.GradientFlow(10**400)": "until",
+    "ss.GradientFlow(1, rtol=10**400)": "rtol",
+    "ss.GradientDescent(10**400, 3)": "learning_rate",
+    "ss.GradientDescent(.1, 10**400)": "steps",
+    "ss.StochasticGradientDescent(.1, 3, 10**400)": "batch_size",
+    "ss.StochasticGradientDescent(.1, 3, 2, key=2**63)": "key",
+    "ss.Optimiser('adam', 3, .1, options={'b1': 10**400})": "options['b1']",
+    "ss.Optimiser('global_norm', 3, .1)": "optimiser",
+    "ss.Optimiser('adam', 3, .1, options=3)": "options",
+    "ss.Record(points=10**400)": "record.points",
+    "ss.Record(at=[0, 10**400])": "record.at",
+    "train(record=10**400)": "record",
+    "train(seeds=10**400)": "seeds",
+    "train(seeds=[0, 10**400])": "seeds",
+    "train(seeds=2**63)": "seeds",
+    "train(init_scale=10**400)": "init_scale",
+    "train(init_scale=-10**400)": "init_scale",
+    "train(weights=given([10**400, 1]))": "weights['v']",
+    "task.sample(2**63)": "prompts",
+    "task.sample(2, seed=10**400)": "seed",
+    "run.index_of(10**400)": "seed",
+    "run.weights(0, 10**400)": "index",
+    "run.weights(0, 99)": "index",
+    "ss.predict(model, task, seeds=10**400)": "seeds",
+    # Numbers whose products no float64 holds.
+    "train(task=ss.InContextRegression([.6, .3], 31, label_noise=1e300))": "label_noise",
+    "train(task=ss.InContextRegression([.6, 1e300], 31))": "spectrum",
+    "train(task=ss.InContextRegression([.6, 30], 31, task_covariance=[1, 1e308]))": (
+        "task_covariance"
+    ),
+    "train(init=ss.EigenvectorStart(0, 1e300))": "init_scale",
+    # Sizes that no memory holds.
+    "ss.Spectrum.make('power:99999999:1')": "spectrum",
+    "ss.InContextRegression('white:99999999', 31)": "spectrum",
+    "ss.Spectrum.white(10**12)": "dimension",
+    "train(record=10**12)": "record.points",
+    "train(record=10**12, method=ss.GradientFlow(3))": "record.points",
+    "train(model=ss.SeparateAttention(10**12))": "heads",
+    "train(model=ss.SeparateAttention(2, 2**62))": "rank",
+    "train(method=ss.StochasticGradientDescent(.1, 3, 10**12))": "batch_size",
+    "train(method=ss.StochasticGradientDescent(.1, 3, 2**62))": "batch_size",
+    "train(task=ss.InContextRegression([.6], 2**62),"
+    " method=ss.StochasticGradientDescent(.1, 3, 2))": "context_length",
+    "task.sample(10**12)": "prompts",
+    "ss.AlignedRegression([.6, .3], 31).sample(10**12)": "prompts",
+    "ss.TaskPool([.6, .3], 31, tasks=10**12)": "tasks",
+    "run.animate(folder / 'film.gif', frames=10**12)": "frames",
+    # Arrays of other things than real numbers.
+    "ss.InContextRegression([1j, 1], 31)": "spectrum",
+    "ss.InContextRegression(np.array([1 + 0j, 1]), 31)": "spectrum",
+    "ss.InContextRegression([True, False], 31)": "spectrum",
+    "ss.InContextRegression(['.6', '.3'], 31)": "spectrum",
+    "ss.InContextRegression([.6, .3], 31, query_covariance=np.eye(2) * 1j)": "query_covariance",
+    "ss.Prompts(np.ones((2, 3, 2)) * 1j, np.ones((2, 3)))": "x",
+    "ss.Prompts(np.ones((2, 3, 2)), np.ones((2, 3), dtype=bool))": "y",
+    "train(weights=given(np.ones(2) * 1j))": "weights['v']",
+    "train(weights=given(np.ones(2) > 0))": "weights['v']",
+    "train(record=[0, 1j])": "record",
+    "train(record=[False, True])": "record",
+    "train(seeds=[1j])": "seeds",
+    "train(seeds=[False, True])": "seeds",
+    # Values within one another.
+    "read(task={**values['task'], 'spectrum': {'array': []}})": "task.spectrum",
+    "read(task={**values['task'], 'spectrum': {'array': 'unknown'}})": "task.spectrum",
+    "read(task={**values['task'], 'spectrum': nested(500)})": "task.spectrum",
+    "read(seeds=nested(500))": "seeds",
+    "ss.InContextRegression(nested(500), 31)": "spectrum",
+    "ss.TaskPool([.6, .3], 31, tasks=nested(500))": "tasks",
+    "ss.Prompts(np.ones((2, 3, 2)), nested(500))": "y",
+    "train(record=nested(500))": "record",
+    "train(seeds=nested(500))": "seeds",
+    "train(weights=given(nested(500)))": "weights['v']",
+    # What does not belong together, or is of another kind.
+    "ss.evaluate(run, ss.InContextRegression([1, 1, 1], 31))": "task.dimension",
+    "ss.evaluate(run, 3)": "task",
+    "train(observers=3)": "observers",
+    "train(observers=[3])": "observers",
+    "train(observers=ss.ProgressBar())": "observers",
+    "train(observers=[ss.ProgressBar])": "observers",
+    "ss.Checkpoint(3)": "checkpoint",
+    "ss.Checkpoint(folder, every='day')": "every",
+    "run.save(3)": "path",
+    "run.save('')": "path",
+    "run.save(file)": "path",
+    "run.save(file, overwrite=True)": "path",
+    "ss.load(None)": "path",
+    "run.animate(3)": "path",
+    "run.animate(folder / 'film.txt')": "path",
+    "train(observers=[ss.Checkpoint(file / 'below')])": "checkpoint",
+    "train(observers=[ss.Checkpoint('/proc/below')])": "checkpoint",
+}
+
+# Where the system forbids it, and what is raised then.
+FORBIDDEN = {
+    "run.save(file / 'below')": "CannotWrite",
+    "run.save('/proc/below')": "CannotWrite",
+    "run.animate(file / 'below.gif')": "CannotWrite",
+    "run.animate('/proc/below.gif')": "CannotWrite",
+    "ss.load(file)": "CannotRead",
+    "ss.load(file / 'below')": "CannotRead",
+    "ss.load(folder)": "CannotRead",
+    "ss.load('/proc/self/mem')": "CannotRead",
 }
 
 # Numbers that are whole in value count as whole numbers, whatever their type.
@@ -130,7 +263,7 @@ ACCEPTED = [
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list]:
     """What each expression raises, all in one process."""
-    codes = [*REFUSED, *ACCEPTED]
+    codes = [*REFUSED, *FORBIDDEN, *ACCEPTED]
     done = subprocess.run(
         [sys.executable, "-c", PREPARE],
         input=json.dumps(codes),
@@ -149,6 +282,14 @@ def test_input_of_the_wrong_kind_is_refused(
     kind, message, named = answers[code]
     assert kind == "InvalidInput", message
     assert named == field
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("code", "error"), FORBIDDEN.items(), ids=list(FORBIDDEN))
+def test_a_forbidden_path_is_one_line(code: str, error: str, answers: dict[str, list]) -> None:
+    kind, message, _ = answers[code]
+    assert kind == error, message
+    assert message.startswith("path = '")
     assert "\n" not in message
 
 

@@ -17,6 +17,7 @@ from saddlescope.figures import EXPERIMENTS, FIGURES, AbstractFigure, Watch
 from saddlescope.figures.kit.reproduction import command_of
 from saddlescope.figures.mainali.induction import Induction
 from saddlescope.figures.zhang.fig3 import Figure3
+from saddlescope.running.parts import Parts
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.kinds import is_part
 from saddlescope.setting.nested import flat_plain, replace_texts
@@ -26,13 +27,21 @@ from saddlescope.transformer import InductionExperiment
 IDS = [kind.id for kind in FIGURES]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where experiments are kept that more than one figure shows."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.mark.parametrize("kind", FIGURES, ids=IDS)
-def test_every_verdict_is_the_expected_one(kind: type[AbstractFigure], tmp_path: Path) -> None:
+def test_every_verdict_is_the_expected_one(
+    kind: type[AbstractFigure], tmp_path: Path, shared: Path
+) -> None:
     figure = kind.quick()
     shares: list[float] = []
     # optax mixes weak and strong types.
     with jax.numpy_dtype_promotion("standard"):
-        computed = figure.compute(Watch(shares.append, tmp_path / "unfinished"))
+        computed = figure.compute(Watch(Parts(shares.append), tmp_path / "unfinished", shared))
     assert all(0 <= share <= 1 for share in shares)
     computed.to_netcdf(tmp_path / "data.nc", engine="scipy")
     data = xr.load_dataset(tmp_path / "data.nc", engine="scipy")

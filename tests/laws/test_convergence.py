@@ -77,14 +77,11 @@ def test_solver_error_is_reported():
 def test_interrupted_and_resumed_is_uninterrupted(method):
     """Bit for bit, whatever the segments were."""
 
-    def stop_half_way(progress):
-        if progress.share > 0.3:
-            raise KeyboardInterrupt
-
+    stop_half_way = ss.StopWhen(lambda snapshot: snapshot.share > 0.3)
     whole = ss.train(MODEL, TASK, method=method, seeds=3)
     with pytest.raises(ss.Interrupted) as caught:
-        ss.train(MODEL, TASK, method=method, seeds=3, progress=stop_half_way)
-    part = caught.value.trajectory
+        ss.train(MODEL, TASK, method=method, seeds=3, observers=[stop_half_way])
+    part = caught.value.snapshot.result
     assert 1 < len(part.time) < len(whole.time)
     np.testing.assert_array_equal(part.loss, whole.loss[:, : len(part.time)])
     assert ss.resume(part).equals(whole)

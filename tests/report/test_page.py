@@ -88,7 +88,7 @@ def test_the_page_of_a_run_holds_picture_table_setting_and_command(
 ) -> None:
     comparison = run.compare()
     command = "saddlescope train --spectrum '.6,.3' && echo <b>"
-    path = write_run_page(run, comparison, tmp_path / "index.html", command)
+    path = write_run_page(run, tmp_path / "index.html", command)
     page = read(path)
     text = path.read_text(encoding="utf-8")
     assert text.count("<svg") == 1
@@ -101,12 +101,12 @@ def test_the_page_of_a_run_holds_picture_table_setting_and_command(
 
 
 def test_without_a_command_none_is_shown(run: ss.Trajectory, tmp_path: Path) -> None:
-    path = write_run_page(run, run.compare(), tmp_path / "index.html")
+    path = write_run_page(run, tmp_path / "index.html")
     assert "Make it again" not in path.read_text(encoding="utf-8")
 
 
 def test_the_page_asks_for_nothing(run: ss.Trajectory, tmp_path: Path) -> None:
-    path = write_run_page(run, run.compare(), tmp_path / "index.html")
+    path = write_run_page(run, tmp_path / "index.html")
     assert all(address.startswith(("#", "data:")) for address in read(path).addresses)
     text = path.read_text(encoding="utf-8")
     assert "<script" not in text

@@ -1,5 +1,6 @@
 """An ensemble that would not fit is refused before anything is allocated."""
 
+import importlib
 import tracemalloc
 
 import pytest
@@ -11,17 +12,28 @@ from saddlescope.running import memory
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 
 
-def test_what_fits_passes_and_what_does_not_says_by_how_much(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2_400_000_000)
-    memory.check_memory(seeds=1000, points=1000, numbers=100)
+def test_what_does_not_fit_names_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8_000_000_000)
+    sizes = {"seeds": 10, "heads": 10**6, "rank": 1}
+    memory.check_memory(10**9, sizes, "take fewer")
     with pytest.raises(InvalidInput) as refusal:
-        memory.check_memory(seeds=1001, points=1000, numbers=100)
-    message = str(refusal.value)
-    assert message.startswith("seeds = 1001: 1000 recorded points of 100 numbers each")
-    assert "2.4 GB are free" in message
-    assert "fewer seeds, fewer points, or no weights" in message
+        memory.check_memory(10**9 + 1, sizes, "take fewer")
+    assert str(refusal.value) == (
+        "heads = 1000000: this would take 8 GB and 8 GB are free: take fewer"
+    )
+    with pytest.raises(InvalidInput, match="more GB than can be written"):
+        memory.check_memory(10**400, sizes, "take fewer")
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [(ss.SeparateAttention(10**8), "heads"), (ss.SeparateAttention(2, 10**9), "rank")],
+    ids=["heads", "rank"],
+)
+def test_a_model_that_would_not_fit_is_named(model: ss.SeparateAttention, field: str) -> None:
+    with pytest.raises(InvalidInput, match="GB are free") as refusal:
+        ss.train(model, TASK, method=ss.GradientFlow(until=10), record=2)
+    assert refusal.value.field == field
 
 
 def test_free_memory_is_between_nothing_and_everything() -> None:
@@ -36,6 +48,9 @@ def test_free_memory_is_between_nothing_and_everything() -> None:
 def test_a_run_that_would_not_fit_is_refused_before_anything_is_allocated(
     seeds: int, record
 ) -> None:
+    # Imported before memory is watched, which slows everything down.
+    importlib.import_module("saddlescope.dynamics._job")
+
     tracemalloc.start()
     try:
         with pytest.raises(InvalidInput, match="GB are free"):

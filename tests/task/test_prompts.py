@@ -65,7 +65,7 @@ def test_shape_is_known() -> None:
         (np.ones((3, 5, 2)), np.ones((3, 5)), [4, 4, 1.5], "lengths = .*whole numbers"),
         (np.ones((3, 5, 2)), np.ones((3, 5)), [4, 4, 3], "lengths = .*must be zero"),
         (np.ones((3, 5, 2)), np.ones((3, 5)), [4, 4], r"lengths\.shape = \(2,\): must be \(3,\)"),
-        ("words", np.ones((3, 5)), None, "x = 'words': must be an array of numbers"),
+        ("words", np.ones((3, 5)), None, "x = 'words': must be an array of real numbers"),
     ],
 )
 def test_bad_data_is_refused(x, y, lengths, message: str) -> None:

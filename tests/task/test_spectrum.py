@@ -73,7 +73,7 @@ def test_text_that_names_none_is_refused_with_an_example(text: str) -> None:
         (lambda: Spectrum([0.0, 0.0]), "spectrum = .*at least one eigenvalue must be positive"),
         (lambda: Spectrum([]), "spectrum = .*at least one eigenvalue"),
         (lambda: Spectrum([[0.4], [0.3]]), r"spectrum\.shape = \(2, 1\): must be \(any,\)"),
-        (lambda: Spectrum(["a"]), "spectrum = .*array of numbers"),
+        (lambda: Spectrum(["a"]), "spectrum = .*array of real numbers"),
         (lambda: Spectrum([1, 2], np.ones((2, 2))), "basis = .*orthonormal"),
         (lambda: Spectrum([1, 2], np.eye(3)), r"basis\.shape = \(3, 3\): must be \(2, 2\)"),
         (lambda: Spectrum.white(0), "dimension = 0: must be a whole number, at least 1"),

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.running.progress import Progress
+from saddlescope.running import Snapshot
 from saddlescope.transformer import (
     GrokkingExperiment,
     InductionExperiment,
@@ -20,9 +20,9 @@ from saddlescope.transformer import (
 
 
 @pytest.fixture(scope="module")
-def induced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, xr.Dataset, list[Progress]]:
-    folder, reports = tmp_path_factory.mktemp("induction"), list[Progress]()
-    return folder, InductionExperiment.quick().run(folder, reports.append), reports
+def induced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, xr.Dataset, list[Snapshot]]:
+    folder, borders = tmp_path_factory.mktemp("induction"), list[Snapshot]()
+    return folder, InductionExperiment.quick().run(folder, [borders.append]), borders
 
 
 def test_two_layers_learn_to_induce_and_one_does_not(induced: Any) -> None:
@@ -47,19 +47,22 @@ def test_depths_share_axes_and_what_a_depth_lacks_is_nan(induced: Any) -> None:
     assert np.isfinite(dataset["qk_marginal_rank"].sel(layers=2)).all()
 
 
-def test_progress_is_that_of_all_depths(induced: Any) -> None:
-    shares = [progress.share for progress in induced[2]]
+def test_what_is_shown_is_the_share_of_all_depths(induced: Any) -> None:
+    _, _, borders = induced
+    shares = [snapshot.share for snapshot in borders]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
-    seconds = [progress.seconds for progress in induced[2]]
-    assert seconds == sorted(seconds)
+    # One layer and two: two parts of five, and three.
+    first = [snapshot.share for snapshot in borders if snapshot.job is borders[0].job]
+    assert first[-1] == pytest.approx(2 / 5)
+    assert borders[-1].dataset.sizes["layer"] == 2
 
 
 def test_only_metrics_are_left_and_are_read_again(induced: Any) -> None:
     folder, dataset, _ = induced
-    assert [file.name for file in folder.iterdir()] == ["metrics.nc"]
+    assert sorted(file.name for file in folder.iterdir()) == ["manifest.json", "metrics.nc"]
     again = InductionExperiment.quick().run(folder)
-    xr.testing.assert_allclose(again, dataset, rtol=1e-6)
+    xr.testing.assert_identical(again, dataset)
     with pytest.raises(CannotRead, match="belongs to another experiment"):
         InductionExperiment.quick(steps=100).run(folder)
 
@@ -153,9 +156,9 @@ def test_embedding_power_is_labelled_by_frequency(grokked: Any) -> None:
     assert power.dims == ("seed", "step", "frequency")
     assert power["frequency"].to_numpy().tolist() == list(range(1, 9))
     np.testing.assert_allclose(power.sum("frequency"), 1, rtol=1e-5)
-    assert [file.name for file in folder.iterdir()] == ["metrics.nc"]
+    assert sorted(file.name for file in folder.iterdir()) == ["manifest.json", "metrics.nc"]
     again = GrokkingExperiment.quick().run(folder)
-    xr.testing.assert_allclose(again, dataset, rtol=1e-6)
+    xr.testing.assert_identical(again, dataset)
 
 
 @pytest.mark.parametrize(

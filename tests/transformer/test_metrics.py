@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saddlescope.errors import CannotRead
+from saddlescope.errors import CannotRead, CannotWrite
+from saddlescope.running import files
+from saddlescope.running.files import Sealed
 from saddlescope.transformer import load_metrics, save_metrics
+from saddlescope.transformer._metrics import has_metrics, name_origin, remove_metrics
+
+ORIGIN = name_origin("one", "a text")
 
 
 def metrics() -> xr.Dataset:
@@ -17,13 +22,17 @@ def metrics() -> xr.Dataset:
             "diverged": ("seed", np.array([True, False])),
         },
         coords={"seed": [3, 7], "step": [0, 10]},
-        attrs={"setting": "one", "data": "another"},
+        attrs={"setting": "one", "inputs": "a text", "data": "another"},
     )
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
 def test_metrics_come_back_in_double_precision(tmp_path: Path) -> None:
-    save_metrics(metrics(), tmp_path / "new" / "metrics.nc")
-    found = load_metrics(tmp_path / "new" / "metrics.nc", "one")
+    save_metrics(metrics(), tmp_path / "new" / "deep")
+    found = load_metrics(tmp_path / "new" / "deep", ORIGIN)
     narrow = metrics()["loss"].to_numpy().astype(np.float32).astype(np.float64)
     np.testing.assert_array_equal(found["loss"], narrow)
     assert found["loss"].dtype == np.float64
@@ -31,35 +40,58 @@ def test_metrics_come_back_in_double_precision(tmp_path: Path) -> None:
     assert found["diverged"].to_numpy().tolist() == [True, False]
     assert found["seed"].to_numpy().tolist() == [3, 7]
     assert found.attrs == metrics().attrs
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["metrics.nc"]
+    assert names(tmp_path / "new" / "deep") == ["manifest.json", "metrics.nc"]
 
 
-def test_a_failure_while_writing_leaves_the_file_as_it_was(
+def test_a_failure_while_writing_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_metrics(metrics(), tmp_path / "metrics.nc")
-    before = (tmp_path / "metrics.nc").read_bytes()
+    save_metrics(metrics(), tmp_path)
 
-    def full(dataset: xr.Dataset, path: Path, **options: str) -> None:
-        path.write_bytes(b"half")
-        raise OSError("no space left on device")
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", full)
-    with pytest.raises(OSError, match="no space"):
-        save_metrics(metrics(), tmp_path / "metrics.nc")
-    assert (tmp_path / "metrics.nc").read_bytes() == before
+    monkeypatch.setattr(files, "_flush", full)
+    with pytest.raises(CannotWrite, match="No space"):
+        save_metrics(2 * metrics(), tmp_path)
+    assert load_metrics(tmp_path)["loss"][1, 0] == 2
+    assert names(tmp_path) == ["manifest.json", "metrics.nc"]
+
+
+def test_a_kill_between_the_two_files_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New numbers under an old manifest are not vouched for."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    save_metrics(metrics(), tmp_path)
+    monkeypatch.setattr(Sealed, "write", die)
+    with pytest.raises(KeyboardInterrupt):
+        save_metrics(2 * metrics(), tmp_path)
+    with pytest.raises(CannotRead, match=r"metrics\.nc is not what was written"):
+        load_metrics(tmp_path)
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.nc"
-    with pytest.raises(CannotRead, match="no such file"):
-        load_metrics(path)
-    save_metrics(metrics(), path)
-    with pytest.raises(CannotRead, match="older format"):
-        load_metrics(path, setting="other")
-    save_metrics(metrics().assign_attrs(setting='{"format": 2}'), path)
-    with pytest.raises(CannotRead, match="another experiment"):
-        load_metrics(path, "two")
-    path.write_bytes(b"damaged")
+    with pytest.raises(CannotRead, match="there is no saved metrics"):
+        load_metrics(tmp_path / "none")
+    save_metrics(metrics(), tmp_path)
+    with pytest.raises(CannotRead, match="belongs to another experiment"):
+        load_metrics(tmp_path, name_origin("one", "another text"))
+    (tmp_path / "metrics.nc").write_bytes(b"damaged")
     with pytest.raises(CannotRead, match="is damaged"):
-        load_metrics(path)
+        load_metrics(tmp_path)
+
+
+def test_removing_takes_what_was_written_and_nothing_else(tmp_path: Path) -> None:
+    save_metrics(metrics(), tmp_path / "ours")
+    save_metrics(metrics(), tmp_path / "shared")
+    (tmp_path / "shared" / "notes.txt").write_text("mine")
+    assert has_metrics(tmp_path / "shared")
+    for name in ("ours", "shared", "none"):
+        remove_metrics(tmp_path / name)
+        assert not has_metrics(tmp_path / name)
+    assert names(tmp_path) == ["shared"]
+    assert names(tmp_path / "shared") == ["notes.txt"]

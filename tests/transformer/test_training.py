@@ -14,15 +14,14 @@ import xarray as xr
 
 import saddlescope as ss
 from saddlescope.errors import CannotRead, Interrupted, InvalidInput
-from saddlescope.running.progress import Progress
 from saddlescope.transformer import (
     DecoderShape,
     Fit,
     ModularArithmetic,
     RepeatedTokens,
-    _training,
     fit,
 )
+from saddlescope.transformer._training import _HELD_OUT, _HELD_OUT_KEY
 
 SOURCE = RepeatedTokens(8, context=16, shortest=2, longest=8)
 SHAPE = DecoderShape(8, 16, layers=2, heads=2, d_model=8)
@@ -37,14 +36,6 @@ def train(**changes: Any) -> Fit:
 @pytest.fixture(scope="module")
 def usual() -> Fit:
     return train()
-
-
-@pytest.fixture
-def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of three steps, and a checkpoint at each border."""
-    monkeypatch.setattr(_training, "_FIRST_SEGMENT", 3)
-    monkeypatch.setattr(_training, "_next_budget", lambda budget, taken, seconds: 3)
-    monkeypatch.setattr(_training, "_CHECKPOINT_SECONDS", -1.0)
 
 
 def test_the_dataset_is_labelled(usual: Fit) -> None:
@@ -82,7 +73,7 @@ def test_distances_end_at_zero_and_ranks_are_within_bounds(usual: Fit) -> None:
 
 
 def test_the_metrics_are_those_of_the_final_weights(usual: Fit) -> None:
-    sequences = SOURCE.held_out(jax.random.key(_training._HELD_OUT_KEY), _training._HELD_OUT)
+    sequences = SOURCE.held_out(jax.random.key(_HELD_OUT_KEY), _HELD_OUT)
     for place, seed in enumerate(usual.dataset["seed"].to_numpy().tolist()):
         decoder = usual.decoder(seed)
         losses = np.asarray(eqx.filter_jit(type(decoder).token_losses)(decoder, sequences))
@@ -148,74 +139,63 @@ def test_nothing_is_compiled_anew_between_segments(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.usefixtures("short_segments")
 def test_progress_rises_to_one() -> None:
-    told: list[Progress] = []
-    train(progress=told.append)
-    shares = [progress.share for progress in told]
+    shares: list[float] = []
+    train(observers=[lambda snapshot: shares.append(snapshot.share)])
     assert shares == sorted(shares)
     assert shares[-1] == 1
     assert len(shares) > 4
 
 
-class Stop(Exception):
-    """A fault in the middle of a training."""
-
-
-def broken_off(folder: Path, share: float, **changes: Any) -> None:
-    def stop(progress: Progress) -> None:
-        if progress.share >= share:
-            raise Stop
-
-    with pytest.raises(Stop):
-        train(checkpoint=folder, progress=stop, **changes)
+def broken_off(folder: Path, **changes: Any) -> Interrupted:
+    """Stop a training past its middle; its checkpoint is in the folder."""
+    stop = ss.StopWhen(lambda snapshot: snapshot.share > 0.6)
+    with pytest.raises(Interrupted) as stopped:
+        train(observers=[ss.Checkpoint(folder), stop], **changes)
+    return stopped.value
 
 
 @pytest.mark.usefixtures("short_segments")
 @pytest.mark.parametrize("together", [False, True])
 def test_a_training_that_broke_off_goes_on_to_the_same_bits(tmp_path: Path, together: bool) -> None:
     whole = train(together=together)
-    broken_off(tmp_path / "run", 0.6, together=together)
-    told: list[Progress] = []
-    rest = train(together=together, checkpoint=tmp_path / "run", progress=told.append)
-    assert told[0].share > 0.5, "it began anew"
-    xr.testing.assert_identical(rest.dataset, whole.dataset)
-    for name, array in whole.weights.items():
-        np.testing.assert_array_equal(rest.weights[name], array)
+    stopped = broken_off(tmp_path / "run", together=together)
+    shares: list[float] = []
+    observers = [ss.Checkpoint(tmp_path / "run"), lambda snapshot: shares.append(snapshot.share)]
+    again = train(together=together, observers=observers)
+    assert shares[0] > 0.7, "it began anew"
+    for rest in (again, ss.resume(stopped.snapshot)):
+        xr.testing.assert_identical(rest.dataset, whole.dataset)
+        for name, array in whole.weights.items():
+            np.testing.assert_array_equal(rest.weights[name], array)
 
 
 @pytest.mark.usefixtures("short_segments")
 def test_another_trainings_checkpoint_is_not_taken(tmp_path: Path) -> None:
-    broken_off(tmp_path, 0.6)
-    with pytest.raises(CannotRead, match="belongs to another training"):
-        train(checkpoint=tmp_path, learning_rate=1e-3)
+    broken_off(tmp_path)
+    with pytest.raises(CannotRead, match="belongs to another setting"):
+        train(observers=[ss.Checkpoint(tmp_path)], learning_rate=1e-3)
 
 
 @pytest.mark.usefixtures("short_segments")
 @pytest.mark.parametrize("damage", ["cut", "foreign", "record"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, damage: str) -> None:
-    broken_off(tmp_path, 0.6)
-    state = tmp_path / "state.safetensors"
+    broken_off(tmp_path)
+    (state,) = tmp_path.glob("state-*.npz")
     if damage == "cut":
         state.write_bytes(state.read_bytes()[:-7])
     elif damage == "foreign":
         state.write_bytes(b"not a checkpoint")
     else:
-        (tmp_path / "record_000000.safetensors").unlink()
-    with pytest.raises(CannotRead):
-        train(checkpoint=tmp_path)
+        (tmp_path / "record-000000.npz").unlink()
+    with pytest.raises(CannotRead, match="remove it to start anew"):
+        train(observers=[ss.Checkpoint(tmp_path)])
 
 
 @pytest.mark.usefixtures("short_segments")
-def test_ctrl_c_keeps_what_was_evaluated(tmp_path: Path, usual: Fit) -> None:
-    def stop(progress: Progress) -> None:
-        if progress.share > 0.6:
-            raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted) as interrupted:
-        train(checkpoint=tmp_path, progress=stop)
-    dataset = interrupted.value.trajectory
+def test_an_interruption_keeps_what_was_evaluated(tmp_path: Path, usual: Fit) -> None:
+    dataset = broken_off(tmp_path).snapshot.dataset
     assert dataset["step"].to_numpy().tolist() == [0, 4, 8]
     np.testing.assert_array_equal(dataset["loss"], usual.dataset["loss"][:, :3])
-    xr.testing.assert_identical(train(checkpoint=tmp_path).dataset, usual.dataset)
 
 
 def test_a_seed_that_diverges_is_marked() -> None:
@@ -253,15 +233,6 @@ def test_what_cannot_be_trained_is_refused(changes: dict[str, Any], field: str) 
         train(**changes)
     assert isinstance(refused.value, InvalidInput)
     assert refused.value.field == field
-
-
-def test_a_missing_library_is_named_before_anything_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "safetensors.numpy", None)
-    with pytest.raises(ss.SaddlescopeError, match="need the package safetensors"):
-        train(checkpoint=tmp_path)
-    train(steps=4, record=(0, 4))
 
 
 def test_fourier_power_is_a_share_of_each_frequency() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,11 +22,15 @@ from saddlescope.checks import (
     whole_number,
 )
 from saddlescope.errors import InvalidInput
+from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import kind, part
 from saddlescope.task import AbstractData, AbstractTask, RegressionMoments
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+# A solver holds its slopes beside the weights.
+_COPIES = 10
 
 
 @part("init")
@@ -44,9 +49,13 @@ class AbstractStart(abc.ABC):
         return None
 
     def check(self, model: AbstractAttention, task: AbstractData, seeds: tuple[int, ...]) -> None:
-        """Raise where it cannot give the weights of these seeds."""
+        """Raise where it cannot give the weights of these seeds, or they would not fit."""
+        check_weights_fit(model, task, len(seeds))
         for seed in {seeds[0], max(seeds)}:
-            self.weights(model, task, seed)
+            with np.errstate(over="ignore", invalid="ignore"):
+                weights = self.weights(model, task, seed)
+            if not all(np.isfinite(array).all() for array in weights.values()):
+                raise InvalidInput("init", self, "gives weights beyond float64")
 
 
 @kind("init", "random")
@@ -157,7 +166,9 @@ class EigenvectorStart(AbstractStart):
 
     def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         (direction,) = eigenvectors(task, (self.direction,), "direction")
-        outer = self.init_scale**model.degree * np.outer(direction, direction)
+        outer = np.float64(self.init_scale) ** model.degree * np.outer(direction, direction)
+        if not np.isfinite(outer).all():
+            raise InvalidInput("init_scale", self.init_scale, "gives weights beyond float64")
         return _with_map(model, self).realise(outer)
 
 
@@ -205,6 +216,14 @@ class GivenStart(AbstractStart):
         if len(labels) != count:
             raise InvalidInput("seeds", labels, f"weights are given for {count} seeds")
         return labels
+
+
+def check_weights_fit(model: AbstractAttention, task: AbstractData, seeds: int) -> None:
+    """Refuse weights that would not fit while they are trained, before they are there."""
+    numbers = sum(math.prod(shape) for shape in model.shapes(task.dimension).values())
+    sizes = {"seeds": seeds, "spectrum": task.dimension}
+    sizes |= {name: value for name, value in vars(model).items() if type(value) is int}
+    check_memory(_COPIES * seeds * numbers, sizes, "take fewer seeds, or a smaller model")
 
 
 def stack_starts(

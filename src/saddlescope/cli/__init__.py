@@ -2,125 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from saddlescope.errors import InvalidInput, SaddlescopeError
-
-app = typer.Typer(
-    name="saddlescope",
-    invoke_without_command=True,
-    help="How attention learns to learn in context: trained exactly, predicted by theory.",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-# typer carries its own copy of click, whose base of usage errors it does not export.
-_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; bad input ends with one line and exit code 2."""
-    from saddlescope.cli import predict, reproduce, train, transformer
+    """Run the command line, and leave with its exit code."""
+    from saddlescope.running import interruption
 
-    _keep_compiled_programs()
-    words = sys.argv[1:] if arguments is None else arguments
-    if not app.registered_commands:
-        # Fields are flags too; which there are depends on the kinds and the figures that are named.
-        loose = {"ignore_unknown_options": True}
-        app.command("predict", help=predict.EXAMPLE, context_settings=loose)(predict.predict)
-        app.command("train", help=train.EXAMPLE, context_settings=loose)(train.train)
-        command = app.command("reproduce", help=reproduce.EXAMPLE, context_settings=loose)
-        command(reproduce.reproduce)
-        small = typer.Typer(help=transformer.EXAMPLE, no_args_is_help=True, rich_markup_mode=None)
-        for name, verb, example in (
-            ("induction", transformer.induction, transformer.INDUCTION),
-            ("grokking", transformer.grokking, transformer.GROKKING),
-        ):
-            small.command(name, help=example, context_settings=loose)(verb)
-        app.add_typer(small, name="transformer")
-        app.callback()(_options)
-    code = _invoke(typer.main.get_command(app), words or ["--help"])
-    if code == 0 and "--help" in words:
-        code = _show_fields(words)
+    if arguments is None:
+        # Before anything is imported that takes long: Ctrl-C is answered from here on.
+        interruption.guard("interrupted; the same command goes on from what is kept")
+    from saddlescope.cli._app import run
+
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    interruption.retire()
     sys.exit(code)
-
-
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
-    if version:
-        from saddlescope import __version__
-
-        typer.echo(f"saddlescope {__version__}")
-        raise typer.Exit
-
-
-def _show_fields(words: list[str]) -> int:
-    """The rest of a help text: the fields of the kinds that the words choose."""
-    from saddlescope.cli.flags import setting_help
-    from saddlescope.cli.transformer import experiment_help
-
-    try:
-        if words[0] in ("predict", "train"):
-            typer.echo(setting_help(words[1:]))
-        elif words[0] == "transformer" and words[1] != "--help":
-            typer.echo(experiment_help(words[1]))
-    except InvalidInput as wrong:
-        return _complain(str(wrong), 2)
-    return 0
-
-
-def _invoke(command: Any, arguments: list[str]) -> int:
-    try:
-        code = command.main(args=arguments, prog_name="saddlescope", standalone_mode=False)
-        # typer turns Ctrl-C into 130 without a word.
-        return _complain("interrupted", 1) if code == 130 else code or 0
-    except typer.Abort:
-        return _complain("interrupted", 1)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 1)
-    except InvalidInput as wrong:
-        return _complain(str(wrong), 2)
-    except SaddlescopeError as failed:
-        return _complain(str(failed), 1)
-    except MemoryError:
-        return _complain("the setting does not fit in memory", 2)
-    except _USAGE_ERROR as wrong:
-        if type(wrong).__name__ == "NoArgsIsHelpError":
-            typer.echo(wrong.format_message())
-            return 0
-        return _complain(_explain(wrong, arguments), 2)
-
-
-def _explain(wrong: Any, arguments: list[str]) -> str:
-    """What is wrong with the command itself, with the value where an option's value is wrong."""
-    for name in getattr(getattr(wrong, "param", None), "opts", ()):
-        for index, word in enumerate(arguments):
-            flag, _, value = word.partition("=")
-            if flag == name:
-                given = value or "".join(arguments[index + 1 : index + 2])
-                return str(InvalidInput(name.removeprefix("--"), given, wrong.message))
-    return str(wrong.format_message())
-
-
-def _complain(message: str, code: int) -> int:
-    typer.echo(f"saddlescope: {' '.join(message.split())}", err=True)
-    return code
-
-
-def _keep_compiled_programs() -> None:
-    """Let JAX keep what it compiles between commands: a cold start falls by a third.
-
-    A diffrax program can be kept only with EQX_ON_ERROR=nan; a library must not set that for its
-    users, a process of our own may.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "saddlescope" / "jax"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    os.environ.setdefault("EQX_ON_ERROR", "nan")

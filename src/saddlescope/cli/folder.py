@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from saddlescope.errors import InvalidInput
+from saddlescope.running.lock import hold, remove_lock
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and see that a page can be written to it, before any work is done."""
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """Make a folder, see that it can be written to before any work is done, and hold it.
+
+    Where the input is bad, the folders that were made for it go again.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".probe"
@@ -18,3 +26,12 @@ def make_folder(folder: Path) -> None:
         raise InvalidInput("out", str(folder), f"cannot be used: {problem.strerror}") from None
     if (folder / "index.html").is_dir():
         raise InvalidInput("out", str(folder), "cannot be used: its index.html is a folder")
+    try:
+        with hold(folder, "out"):
+            yield
+    except InvalidInput:
+        remove_lock(folder)
+        for path in made:
+            if not any(path.iterdir()):
+                path.rmdir()
+        raise

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from saddlescope.cli.folder import make_folder
-from saddlescope.cli.progress import progress_bar
-from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.cli.folder import working_in
+from saddlescope.errors import InvalidInput
+from saddlescope.running import ProgressBar
+from saddlescope.running.files import write_text
 from saddlescope.setting.nested import flat_fields, replace_texts
 from saddlescope.tables import counted
 
@@ -40,23 +40,20 @@ def make_and_show(
     from saddlescope.figures.kit import reproduction
     from saddlescope.report import write_reproduction_page
 
-    make_folder(folder)
-    try:
-        results = _with_progress(
-            lambda report: reproduction.reproduce(figures, folder, report=report, films=films)
+    with working_in(folder):
+        with ProgressBar("figures") as bar:
+            results = reproduction.reproduce(figures, folder, show=bar.show, films=films)
+        order = [kind.id for kind in known]
+        shown = sorted(
+            [*results, *reproduction.others(known, results, folder)],
+            key=lambda result: order.index(result.figure.id),
         )
-    except (Interrupted, KeyboardInterrupt):
-        typer.echo("interrupted; the same command goes on from here", err=True)
-        raise typer.Exit(1) from None
-    order = [kind.id for kind in known]
-    shown = sorted(
-        [*results, *reproduction.others(known, results, folder)],
-        key=lambda result: order.index(result.figure.id),
-    )
-    command = shlex.join(["saddlescope", *sys.argv[1:]])
-    page = write_reproduction_page(shown, folder / "index.html", command, **heading)
-    (folder / "reproduction.json").write_text(_results_json(shown) + "\n", encoding="utf-8")
-    typer.echo(_results_json(results) if as_json else f"{_verdicts(results)}\n\nwrote {page}")
+        typer.echo(_results_json(results) if as_json else _verdicts(results))
+        command = shlex.join(["saddlescope", *sys.argv[1:]])
+        page = write_reproduction_page(shown, folder / "index.html", command, **heading)
+        write_text(folder / "reproduction.json", _results_json(shown) + "\n")
+    if not as_json:
+        typer.echo(f"\nwrote {page}")
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
@@ -72,18 +69,6 @@ def with_fields(figures: Sequence[AbstractFigure], texts: dict[str, str]) -> lis
         replace_texts(figure, {k: v for k, v in texts.items() if k in flat_fields(figure)})
         for figure in figures
     ]
-
-
-def _with_progress(
-    work: Callable[[Callable[[str, float], object] | None], tuple[Result, ...]],
-) -> tuple[Result, ...]:
-    from saddlescope.running.progress import Progress
-
-    began = time.monotonic()
-    with progress_bar("figures") as show:
-        if show is None:
-            return work(None)
-        return work(lambda name, share: show(Progress(share, time.monotonic() - began), title=name))
 
 
 def _verdicts(results: Sequence[Result]) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saddlescope.cli import options
-from saddlescope.cli.folder import make_folder
-from saddlescope.cli.progress import progress_bar
-from saddlescope.errors import CannotRead, Interrupted, InvalidInput
+from saddlescope.cli.folder import working_in
+from saddlescope.errors import CannotRead, InvalidInput, SaddlescopeError
+from saddlescope.running import Checkpoint, ProgressBar
+from saddlescope.running.files import check_replaceable, find_folder, replacing, write_text
 
 if TYPE_CHECKING:
     from saddlescope.setting import Setting
@@ -46,53 +47,64 @@ def train(
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.cli.flags import only_fields, read_setting
-    from saddlescope.drawing import plot
-    from saddlescope.report import write_run_page
-    from saddlescope.setting.toml import save_toml
     from saddlescope.trajectory import Result
 
     setting = read_setting(only_fields(words), until=20_000.0)
     folder = Path("runs") / setting.digest if out is None else out
-    trajectory = _run(setting, folder, overwrite)
-    comparison = trajectory.compare()
-    command = shlex.join(["saddlescope", *sys.argv[1:]])
-    save_toml(setting, folder / "setting.toml")
-    page = write_run_page(trajectory, comparison, folder / "index.html", command)
-    for ending in ("png", "svg", "pdf"):
-        plot(trajectory, comparison=comparison).savefig(folder / f"figure.{ending}", dpi=160)
-    values = json.dumps(comparison.to_dict(), indent=2, allow_nan=False)
-    (folder / "comparison.json").write_text(values + "\n", encoding="utf-8")
-    typer.echo(values if as_json else f"{comparison}\n\nwrote {page}")
+    with working_in(folder):
+        trajectory, problem = _run(setting, folder, overwrite)
+        comparison = trajectory.compare()
+        values = json.dumps(comparison.to_dict(), indent=2, allow_nan=False)
+        typer.echo(values if as_json else comparison)
+        if problem is not None:
+            raise problem
+        page = _write_pages(trajectory, values, folder)
+    if not as_json:
+        typer.echo(f"\nwrote {page}")
     if any(outcome.result is Result.DIVERGED for outcome in trajectory.outcomes):
         raise typer.Exit(1)
 
 
-def _run(setting: Setting, folder: Path, overwrite: bool) -> Trajectory:
-    """The finished run in the folder, if it is this one; else train, going on where it stopped."""
+def _run(
+    setting: Setting, folder: Path, overwrite: bool
+) -> tuple[Trajectory, SaddlescopeError | None]:
+    """The finished run in the folder, if it is this one; else train, going on where it stopped.
+
+    With it comes what stood in the way of saving it.
+    """
     from saddlescope import dynamics, storage
 
-    saved, checkpoint = folder / "run", folder / "checkpoint.npz"
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    make_folder(folder)
-    if saved.exists() and not overwrite:
-        trajectory = storage.load(saved)
-        if trajectory.setting == setting:
-            return trajectory
-        raise InvalidInput("out", str(folder), "holds another run; --overwrite replaces it")
-    if overwrite:
-        checkpoint.unlink(missing_ok=True)
+    saved, checkpoint = folder / "run", Checkpoint(folder / "checkpoint", replace=overwrite)
     try:
-        with progress_bar("training") as report:
-            trajectory = dynamics.train(setting, progress=report, checkpoint=checkpoint)
-    except InvalidInput:
-        for path in made:
-            path.rmdir()
-        raise
+        if find_folder(saved).exists() and not overwrite:
+            trajectory = storage.load(saved)
+            if trajectory.setting == setting:
+                return trajectory, None
+            raise InvalidInput("out", str(folder), "holds another run; --overwrite replaces it")
+        # Known before anything is computed.
+        check_replaceable(saved, "run", overwrite=overwrite)
+        trajectory = dynamics.train(setting, observers=[ProgressBar(), checkpoint])
     except CannotRead as problem:
         raise InvalidInput("out", str(folder), f"{problem}; --overwrite starts anew") from None
-    except Interrupted:
-        typer.echo(f"interrupted; the same command goes on from {checkpoint}", err=True)
-        raise typer.Exit(1) from None
-    trajectory.save(saved, overwrite=overwrite)
-    checkpoint.unlink(missing_ok=True)
-    return trajectory
+    try:
+        trajectory.save(saved, overwrite=overwrite)
+    except SaddlescopeError as problem:
+        return trajectory, problem
+    checkpoint.remove()
+    return trajectory, None
+
+
+def _write_pages(trajectory: Trajectory, comparison: str, folder: Path) -> Path:
+    from saddlescope.report import write_run_page
+    from saddlescope.setting.toml import save_toml
+
+    command = shlex.join(["saddlescope", *sys.argv[1:]])
+    save_toml(trajectory.setting, folder / "setting.toml")
+    write_text(folder / "comparison.json", comparison + "\n")
+    with ProgressBar("drawing") as bar:
+        page = write_run_page(trajectory, folder / "index.html", command)
+        for done, ending in enumerate(("png", "svg", "pdf"), start=1):
+            bar.show(done / 4)
+            with replacing(folder / f"figure.{ending}") as path:
+                trajectory.plot().savefig(path, dpi=160)
+    return page

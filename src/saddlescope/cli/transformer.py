@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saddlescope.checks import word_of
 from saddlescope.cli import options
 from saddlescope.cli.flags import only_fields
 from saddlescope.cli.judged import make_and_show, with_fields
@@ -51,41 +52,45 @@ class Preset(StrEnum):
     quick = "quick"
 
 
-PresetOption = Annotated[Preset, typer.Option(help="For two cores, a GPU, or a first look.")]
+# A text: what is wrong with it is said in our words.
+PresetOption = Annotated[
+    str, typer.Option(help="default (two cores), large (a GPU) or quick (a first look).")
+]
 Out = Annotated[Path | None, typer.Option(help="The folder; out/NAME by default.")]
 
 
 def induction(
     words: options.Fields = None,
-    preset: PresetOption = Preset.default,
+    preset: PresetOption = "default",
     out: Out = None,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures.mainali.induction import Induction
     from saddlescope.transformer import InductionExperiment
 
-    texts = only_fields(words)
+    texts, size = only_fields(words), word_of("preset", preset, Preset)
     figure: AbstractFigure = Induction()
-    if preset is Preset.large:
+    if size is Preset.large:
         figure = Induction(InductionExperiment.large(texts.get("corpus", "repeated")))
-    elif preset is Preset.quick:
+    elif size is Preset.quick:
         figure = Induction.quick()
     _make(figure, texts, out, as_json)
 
 
 def grokking(
     words: options.Fields = None,
-    preset: PresetOption = Preset.default,
+    preset: PresetOption = "default",
     out: Out = None,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures.mainali.grokking import Grokking
     from saddlescope.transformer import GrokkingExperiment
 
+    size = word_of("preset", preset, Preset)
     figure: AbstractFigure = Grokking()
-    if preset is Preset.large:
+    if size is Preset.large:
         figure = Grokking(GrokkingExperiment.large())
-    elif preset is Preset.quick:
+    elif size is Preset.quick:
         figure = Grokking.quick()
     _make(figure, only_fields(words), out, as_json)
 

@@ -10,7 +10,9 @@ from saddlescope.comparison._predict import predicted_drop_times, predicted_leve
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.measure import first_crossing, first_record
+from saddlescope.measure import first_crossing, first_record, stages
+from saddlescope.measure._stages import LARGEST_VALUE
+from saddlescope.running.progress_bar import shown
 from saddlescope.trajectory import Result, Trajectory
 
 # A curve of fewer records has no stages.
@@ -68,7 +70,7 @@ def _predicted_times(
     if levels is None:
         return [() for _ in setting.seeds]
     times: list[tuple[float | None, ...]] = []
-    for seed in setting.seeds:
+    for seed in shown(setting.seeds, "comparing"):
         try:
             if not setting.method.has_flow_time:
                 raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
@@ -94,10 +96,10 @@ def _measured_drops(
 ) -> tuple[DropComparison, ...]:
     """The crossings of the midway levels, and the flattest losses between them."""
     # A level that the run began below was crossed before it.
-    passed = [] if loss.size == 0 else [bool(loss[0] <= level) for level in middles]
+    passed = [bool(loss.size and loss[0] <= level) for level in middles]
     inner = [
         -np.inf if before else np.inf if t is None else t
-        for before, t in zip(passed, crossings, strict=False)
+        for before, t in zip(passed, crossings, strict=True)
     ]
     borders = [-np.inf, *inner, np.inf]
     flattest = [
@@ -120,9 +122,13 @@ def _measured_drops(
 
 def _measured_stages(trajectory: Trajectory, seed_index: int) -> tuple[DropComparison, ...]:
     """Where no levels are predicted: the drops that the curve itself shows."""
-    if np.isfinite(trajectory.loss[seed_index]).sum() < _FEWEST_FOR_STAGES:
+    finite = np.isfinite(trajectory.loss[seed_index])
+    loss, time = trajectory.loss[seed_index, finite], trajectory.time[finite]
+    # What a diverging seed falls through on its way means nothing.
+    diverged = trajectory.outcomes[seed_index].result is Result.DIVERGED
+    if diverged or loss.size < _FEWEST_FOR_STAGES or np.abs(loss).max() > LARGEST_VALUE:
         return ()
-    drops = trajectory.stages()[seed_index].drops
+    drops = stages(loss, time).drops
     return tuple(
         DropComparison(number, drop.time, None, drop.before, drop.after)
         for number, drop in enumerate(drops, start=1)
@@ -180,7 +186,9 @@ def _flattest(time: FloatArray, loss: FloatArray, start: float, end: float) -> f
     """The loss where it changes least, among the records between two crossings."""
     if time.size < 2:
         return float(loss[0]) if loss.size else None
-    slope = np.abs(np.gradient(loss, time))
+    with np.errstate(all="ignore"):
+        # Times may lie closer together than float64 can divide by.
+        slope = np.nan_to_num(np.abs(np.gradient(loss, time)), nan=np.inf)
     inside = np.flatnonzero((time > start) & (time < end))
     return float(loss[inside[np.argmin(slope[inside])]]) if inside.size else None
 

@@ -13,6 +13,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
 from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
@@ -69,7 +70,7 @@ def predict(
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
     times = []
-    for seed in setting.seeds if levels is not None else ():
+    for seed in shown(setting.seeds if levels is not None else (), "predicting"):
         try:
             if not setting.method.has_flow_time:
                 raise TheoryDoesNotApply("under this optimiser the unit of time is the step")

@@ -11,7 +11,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from saddlescope.checks import FloatArray, whole_number
-from saddlescope.comparison import compare
 from saddlescope.drawing.run import (
     draw_loss,
     effective_maps,
@@ -22,9 +21,12 @@ from saddlescope.drawing.run import (
 )
 from saddlescope.drawing.style import COLOURS, STYLE
 from saddlescope.errors import InvalidInput
+from saddlescope.running import ProgressBar
+from saddlescope.running.files import as_path, make_folder, replacing
 from saddlescope.trajectory import Trajectory
 
 _MOST_TICKS = 8
+_MOST_FRAMES = 10_000
 
 
 def animate(
@@ -40,19 +42,20 @@ def animate(
     GIF, or MP4 where ffmpeg is installed. Frames are spaced evenly along the path that the
     effective map takes, so that plateaus pass quickly and drops can be watched.
     """
-    target = Path(path)
-    writer = _writer(target, whole_number("frames_per_second", frames_per_second))
+    target = as_path("path", path)
+    pace = whole_number("frames_per_second", frames_per_second, at_most=_MOST_FRAMES)
+    writer = _writer(target, pace)
     seed_index = 0 if seed is None else trajectory.index_of(seed)
     if "effective_map" not in trajectory.dataset:
         raise InvalidInput("record.weights", False, "a film needs recorded weights")
     maps = effective_maps(trajectory, seed_index)
-    shown = _even_frames(maps, whole_number("frames", frames, at_least=2))
-    target.parent.mkdir(parents=True, exist_ok=True)
+    shown = _even_frames(maps, whole_number("frames", frames, at_least=2, at_most=_MOST_FRAMES))
+    make_folder(target.parent)
     with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
         figure = Figure(figsize=(8.4, 2.9), dpi=110)
         loss_axes, map_axes, value_axes = figure.subplots(1, 3)
         figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.35)
-        result = compare(trajectory)
+        result = trajectory.compare()
         draw_loss(loss_axes, trajectory, result, seed_index, only=seed_index)
         loss_axes.set_xlabel(r"flow time  $t/\tau$")
         if time_scale(result) == "log":
@@ -84,7 +87,12 @@ def animate(
             figure.suptitle(moment, fontsize=10)
 
         film = FuncAnimation(figure, show, frames=shown, interval=1000 / frames_per_second)
-        film.save(str(target), writer=writer)
+        with replacing(target) as unfinished, ProgressBar("film") as bar:
+            film.save(
+                str(unfinished),
+                writer=writer,
+                progress_callback=lambda frame, count: bar.show(frame / count),
+            )
     return target
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from saddlescope.checks import FloatArray, one_of
-from saddlescope.comparison import Comparison, compare
+from saddlescope.comparison import Comparison
 from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
 from saddlescope.theory import minimum
 from saddlescope.trajectory import Trajectory
@@ -15,20 +15,14 @@ from saddlescope.trajectory import Trajectory
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
 
-def plot(
-    trajectory: Trajectory,
-    *,
-    seed: int | None = None,
-    scale: str | None = None,
-    comparison: Comparison | None = None,
-) -> Drawing:
+def plot(trajectory: Trajectory, *, seed: int | None = None, scale: str | None = None) -> Drawing:
     """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
 
     Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
     default where the drops lie decades apart). `seed` is the first by default.
     """
     seed_index = 0 if seed is None else trajectory.index_of(seed)
-    result = compare(trajectory) if comparison is None else comparison
+    result = trajectory.compare()
     chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
     with_weights = "effective_map" in trajectory.dataset
     panels = [draw_loss, _draw_learned, _draw_values] if with_weights else [draw_loss]
@@ -47,9 +41,8 @@ def plot(
 
 def notebook_display(trajectory: Trajectory) -> str:
     """The picture and the table, for a notebook."""
-    result = compare(trajectory)
-    figure = to_svg(plot(trajectory, comparison=result))
-    return f"<div><p>{trajectory!r}</p>{figure}{result._repr_html_()}</div>"
+    figure, table = to_svg(plot(trajectory)), trajectory.compare()._repr_html_()
+    return f"<div><p>{trajectory!r}</p>{figure}{table}</div>"
 
 
 def draw_loss(

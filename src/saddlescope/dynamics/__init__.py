@@ -9,14 +9,12 @@ from saddlescope.dynamics.methods.descent import (
 )
 from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.record import Record
-from saddlescope.running.progress import Progress
 
 __all__ = [
     "AbstractMethod",
     "GradientDescent",
     "GradientFlow",
     "Optimiser",
-    "Progress",
     "Record",
     "StochasticGradientDescent",
     "evaluate",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -14,74 +12,72 @@ import numpy as np
 
 from saddlescope.arrays import Array, Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
-from saddlescope.attention.starts import stack_starts
+from saddlescope.attention.starts import check_weights_fit, stack_starts
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.dynamics._checkpoint import read_checkpoint, write_checkpoint
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
-from saddlescope.errors import Interrupted, InvalidInput
-from saddlescope.precision import to_numpy
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.precision import to_numpy, with_float64
 from saddlescope.risk import AbstractMapRisk, AbstractRisk
-from saddlescope.running.interruption import StopRequest
+from saddlescope.running.loop import run_job
 from saddlescope.running.memory import check_memory
-from saddlescope.running.progress import Progress, Report
+from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.setting import Setting
 from saddlescope.task.samplers import AbstractSampler
 from saddlescope.trajectory import Outcome, Result, Trajectory, assemble
 
-# A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
-_SEGMENT_SECONDS = 0.5
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Steps of the first segment; it is the one that compiles.
 _FIRST_SEGMENT = 500
-_CHECKPOINT_SECONDS = 5.0
+# The records are held by the compiled loop, copied at a segment border, and once more as results.
+_RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
 
 
 def run_setting(
-    setting: Setting,
-    start: Trajectory | None = None,
-    report: Report | None = None,
-    checkpoint: str | Path | None = None,
+    setting: Setting, start: Trajectory | None = None, observers: object = ()
 ) -> Trajectory:
-    """Carry out a setting, going on from a checkpoint or from where another run ended."""
-    with jax.enable_x64(True):
-        job = Job(setting, 0.0 if start is None else float(start.time[-1]))
-        saved = None if checkpoint is None else read_checkpoint(checkpoint, job.digest)
-        if saved is not None:
-            state = job.restore(saved)
-        else:
-            state = job.begin() if start is None else job.continue_from(start)
-        return job.run(state, report, checkpoint)
+    """Carry out a setting, from its start or from where another run ended."""
+    return run_job(Job(setting, earlier=start), observers)
 
 
-def finish(interrupted: Trajectory, report: Report | None = None) -> Trajectory:
+def finish(interrupted: Trajectory, observers: object = ()) -> Trajectory:
     """Finish an interrupted run."""
-    with jax.enable_x64(True):
-        job = Job(interrupted.setting, interrupted.time_start)
-        return job.run(job.restore(interrupted.state), report)
+    job = Job(interrupted.setting, interrupted.time_start)
+    return run_job(job, observers, job.restore(Saved(interrupted.state)))
 
 
-class Job:
-    """One setting with its risk, its grid and its coordinates; to be used within 64-bit JAX."""
+class Job(AbstractJob[AbstractState, Trajectory]):
+    """One setting with its risk, its grid and its coordinates, in double precision.
 
-    def __init__(self, setting: Setting, time_start: float = 0.0) -> None:
+    `earlier` is a run at whose end it begins, otherwise it begins at flow time `time_start`.
+    """
+
+    first_budget = _FIRST_SEGMENT
+
+    @with_float64
+    def __init__(
+        self, setting: Setting, time_start: float = 0.0, earlier: Trajectory | None = None
+    ) -> None:
         model, method, task = setting.model, setting.method, setting.task
         self.setting = setting
+        self.earlier = earlier
+        time_start = time_start if earlier is None else float(earlier.time[-1])
         self.time_start = time_start
         self.clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= self.clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
+        layout, seeds = Layout.of(model, task.dimension), len(setting.seeds)
+        _check_memory(setting, layout)
         # Stochastic steps need no exact loss: without one it is recorded on probe prompts.
         probing = method.is_stochastic and not model.has_exact_loss
         objective = model.objective(task.probes(_PROBES) if probing else task)
         risk, self.basis = objective.risk, objective.basis
-        layout = Layout.of(model, task.dimension)
-        seeds, points = len(setting.seeds), setting.record.most_points
-        if method.counts_steps:
-            points = min(points, int(method.end) + 1)
-        check_memory(seeds, points, _numbers_kept(setting, layout))
         grid = setting.record.grid(self.clock_start, method.end, whole=method.counts_steps)
         group = group_size(seeds, layout.size, task.dimension)
         self.padding = -seeds % group
@@ -105,11 +101,13 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Names the run: its setting and where it began."""
         return f"{self.setting.digest}-{float(self.time_start).hex()}"
 
+    @with_float64
     def begin(self) -> AbstractState:
-        """The state before the first segment."""
+        if self.earlier is not None and self._continues(self.earlier):
+            state = self.restore(Saved(self.earlier.state))
+            return self.setting.method.prolong(self.problem, state)
         setting = self.setting
         weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
         if self.basis is not None:
@@ -118,56 +116,34 @@ class Job:
         copies = np.repeat(vectors[:1], self.padding, axis=0)
         return setting.method.begin(self.problem, jnp.asarray(np.concatenate([vectors, copies])))
 
-    def restore(self, leaves: Sequence[AnyArray]) -> AbstractState:
-        """The state whose leaves were saved, of this job or of one of the same shape."""
+    def _continues(self, earlier: Trajectory) -> bool:
+        """Whether the state in which an earlier run ended can be carried on exactly."""
+        before, now = earlier.setting.to_dict(), self.setting.to_dict()
+        same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
+        return same and self.setting.method.continues(earlier.setting.method)
+
+    @with_float64
+    def restore(self, saved: Saved) -> AbstractState:
         vectors = jnp.zeros((len(self.setting.seeds) + self.padding, self.problem.layout.size))
         shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
-        return jax.tree.unflatten(jax.tree.structure(shape), [jnp.asarray(leaf) for leaf in leaves])
+        leaves, structure = jax.tree.flatten(shape)
+        if len(saved.state) == len(leaves):
+            state = jax.tree.unflatten(structure, saved.state)
+            if _form(state) == _form(shape):
+                return jax.tree.map(jnp.asarray, state)
+        raise CannotRead("its state is not one of this setting's")
 
-    def continue_from(self, earlier: Trajectory) -> AbstractState:
-        """The state with which to go on where an earlier run ended, exactly where that can be."""
-        method, before, now = self.setting.method, earlier.setting.to_dict(), self.setting.to_dict()
-        same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
-        if not (same and method.continues(earlier.setting.method)):
-            return self.begin()
-        return method.prolong(self.problem, self.restore(earlier.state))
+    def save(self, state: AbstractState) -> Saved:
+        return Saved(tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state)))
 
-    def run(
-        self,
-        state: AbstractState,
-        report: Report | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> Trajectory:
-        """Advance to the end, reporting and saving at segment borders."""
-        with StopRequest() as stop:
-            return self._advance(state, report, checkpoint, stop)
+    @with_float64
+    def advance(self, state: AbstractState, budget: int) -> tuple[AbstractState, int]:
+        moved, taken = self.setting.method.advance(self.problem, state, budget)
+        groups = len(self.problem.seeds) // self.problem.group
+        return moved, -(-taken // groups)
 
-    def _advance(
-        self,
-        state: AbstractState,
-        report: Report | None,
-        checkpoint: str | Path | None,
-        stop: StopRequest,
-    ) -> Trajectory:
-        began = saved = time.monotonic()
-        budget = _FIRST_SEGMENT
-        try:
-            while self._unfinished(state).any():
-                stop.check()
-                before = time.monotonic()
-                state, taken = self.setting.method.advance(self.problem, state, budget)
-                now = time.monotonic()
-                budget = _next_budget(taken, now - before)
-                if report is not None:
-                    report(Progress(self._share(state), now - began))
-                if checkpoint is not None and now - saved > _CHECKPOINT_SECONDS:
-                    write_checkpoint(checkpoint, self.digest, jax.tree.leaves(state))
-                    saved = now
-        except KeyboardInterrupt:
-            if checkpoint is not None:
-                write_checkpoint(checkpoint, self.digest, jax.tree.leaves(state))
-            raise Interrupted(self._trajectory(state)) from None
-        return self._trajectory(state)
+    def is_finished(self, state: AbstractState) -> bool:
+        return not self._unfinished(state).any()
 
     def _unfinished(self, state: AbstractState) -> AnyArray:
         records = state.records
@@ -176,12 +152,19 @@ class Job:
         )
         return (index < len(self.grid)) & ~converged & ~failed
 
-    def _share(self, state: AbstractState) -> float:
+    def share(self, state: AbstractState) -> float:
         end = self.setting.method.end
         reached = (self.setting.method.clock(state) - self.clock_start) / (end - self.clock_start)
         return float(np.where(self._unfinished(state), np.clip(reached, 0.0, 1.0), 1.0).mean())
 
-    def _trajectory(self, state: AbstractState) -> Trajectory:
+    def slow_advice(self, state: AbstractState) -> str:
+        return self.setting.method.slow_advice
+
+    def dataset(self, state: AbstractState) -> xr.Dataset:
+        return self.result(state).dataset
+
+    @with_float64
+    def result(self, state: AbstractState) -> Trajectory:
         setting, seeds = self.setting, len(self.setting.seeds)
         records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
         outcomes = tuple(self._outcome(state, records, seed) for seed in range(seeds))
@@ -252,10 +235,42 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     return jax.vmap(jax.vmap(one))(weights)
 
 
+def _form(state: AbstractState) -> list[tuple[object, ...]]:
+    """The type and the shape of all that a state holds, but for how many points are recorded.
+
+    Records may be those of another grid, or none.
+    """
+    recorded = (state.records.loss, state.records.path)
+    return [
+        (leaf.dtype, *leaf.shape[:1], *leaf.shape[2 if any(leaf is r for r in recorded) else 1 :])
+        for leaf in jax.tree.leaves(state)
+    ]
+
+
 def _without_records(state: AbstractState) -> AbstractState:
     """A finished state without its records, which are in the dataset."""
     empty = (state.records.loss[:, :0], state.records.path[:, :0])
     return eqx.tree_at(lambda at: (at.records.loss, at.records.path), state, empty)
+
+
+def _check_memory(setting: Setting, layout: Layout) -> None:
+    """Refuse what would not fit, before anything of it is there."""
+    model, seeds, points = setting.model, len(setting.seeds), setting.record.most_points
+    if setting.method.counts_steps:
+        points = min(points, int(setting.method.end) + 1)
+    sizes = {"seeds": seeds, "record.points": points, "spectrum": layout.dimension}
+    sizes |= {name: value for name, value in vars(model).items() if type(value) is int}
+    cure = "take fewer seeds, fewer points, no weights, or a smaller model"
+    # The grid is as long as was asked for, also where the steps are fewer.
+    asked = setting.record.most_points
+    check_memory(_GRID_COPIES * asked, {"record.points": asked}, "take fewer points")
+    # The weights themselves first: what is derived from them is known only where they have a shape.
+    check_weights_fit(model, setting.task, seeds)
+    check_memory(_RECORD_COPIES * seeds * points * _numbers_kept(setting, layout), sizes, cure)
+    batch = getattr(setting.method, "batch_size", None)
+    if batch is not None:
+        together = group_size(seeds, layout.size, layout.dimension)
+        setting.task.check_prompts(batch, "batch_size", _BATCH_COPIES * together)
 
 
 def _numbers_kept(setting: Setting, layout: Layout) -> int:
@@ -290,8 +305,3 @@ def _threshold(setting: Setting, risk: AbstractRisk) -> float:
     assert isinstance(risk, AbstractMapRisk)
     least, zero = float(risk.map_loss(best)), float(risk.map_loss(np.zeros_like(best)))
     return least + float(share) * (zero - least)
-
-
-def _next_budget(taken: int, seconds: float) -> int:
-    """Steps for about half a second, growing by no more than eight times at once."""
-    return max(1, int(taken * min(_SEGMENT_SECONDS / max(seconds, 1e-6), 8.0)))

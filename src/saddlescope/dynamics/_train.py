@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.record import Record
 from saddlescope.errors import InvalidInput
-from saddlescope.running.progress import Report
+from saddlescope.running import Snapshot
 from saddlescope.setting import Setting
 from saddlescope.setting.kinds import check_part
 from saddlescope.task import AbstractData
@@ -22,6 +21,9 @@ from saddlescope.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+State = TypeVar("State")
+Result = TypeVar("Result")
 
 
 def train(
@@ -35,8 +37,7 @@ def train(
     start: Trajectory | None = None,
     seeds: ArrayLike | None = None,
     record: Record | ArrayLike | None = None,
-    progress: Report | None = None,
-    checkpoint: str | Path | None = None,
+    observers: object = (),
 ) -> Trajectory:
     r"""Train a model on a task, or carry out a `Setting`, and return the whole path.
 
@@ -46,11 +47,12 @@ def train(
       or `start` (go on from where another run ended; times go on, steps begin at 0).
     - `seeds`: how many, or which.
     - `record`: a number of points, `"linear"` or `"log"`, times or steps, or a `Record`.
-    - `progress`: called with a `Progress` at every segment border.
-    - `checkpoint`: a file in which an unfinished run survives; the same call goes on from it.
+    - `observers`: what looks on at every segment border: `ProgressBar()`, `Checkpoint(path)`,
+      `StopWhen(condition)`, a function that takes a `Snapshot`, or one's own `AbstractObserver`.
 
-    A seed that diverges is marked in `outcomes`, with the cure; the others finish. Ctrl-C raises
-    `Interrupted`, whose `trajectory` holds what was computed; `resume` finishes it.
+    A seed that diverges is marked in `outcomes`, with the cure; the others finish. Ctrl-C, or an
+    observer that asks for it, raises `Interrupted`, whose `snapshot` holds what was computed;
+    `resume` finishes it.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.4, .3, .2, .1], context_length=31)
@@ -73,7 +75,7 @@ def train(
         seeds=seeds,
         record=record,
     )
-    return run_setting(setting, start, progress, checkpoint)
+    return run_setting(setting, start, observers)
 
 
 def make_setting(
@@ -121,8 +123,18 @@ def make_setting(
     )
 
 
-def resume(interrupted: Trajectory, *, progress: Report | None = None) -> Trajectory:
-    """Finish an interrupted run; the result equals that of a run that was never interrupted."""
+def resume(
+    interrupted: Snapshot[State, Result] | Trajectory, *, observers: object = ()
+) -> Result | Trajectory:
+    """Finish what was interrupted; the result equals that of a run that was never interrupted.
+
+    `interrupted` is the snapshot that `Interrupted` carries, of a run or a transformer's training,
+    or an interrupted `Trajectory` that was saved.
+    """
+    if isinstance(interrupted, Snapshot):
+        from saddlescope.running.loop import run_job
+
+        return run_job(interrupted.job, observers, interrupted.state)
     from saddlescope.dynamics._job import finish
 
     _check_trajectory("interrupted", interrupted)
@@ -130,7 +142,7 @@ def resume(interrupted: Trajectory, *, progress: Report | None = None) -> Trajec
         raise InvalidInput(
             "interrupted", interrupted, "is complete; train(start=…) goes on from it"
         )
-    return finish(interrupted, progress)
+    return finish(interrupted, observers)
 
 
 def solver_error(trajectory: Trajectory) -> float:
@@ -158,6 +170,9 @@ def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
     model = trajectory.setting.model
     if not set(model.axes) <= set(trajectory.dataset):
         raise InvalidInput("record.weights", False, "only recorded weights can be evaluated")
+    dimension = trajectory.setting.task.dimension
+    if task.dimension != dimension:
+        raise InvalidInput("task.dimension", task.dimension, f"the run has D = {dimension}")
     weights = {name: trajectory.dataset[name].to_numpy() for name in model.axes}
     return in_float64(evaluate_path)(model, task, weights)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.checks import AnyArray, FloatArray, one_of, real_array, whole_number
+from saddlescope.checks import AnyArray, FloatArray, is_single, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind, part
 
@@ -55,7 +55,7 @@ class Record:
             return value
         if isinstance(value, str):
             return cls(spacing=value)
-        if np.ndim(value) == 0:  # type: ignore[arg-type]
+        if is_single("record", value):
             return cls(points=whole_number("record", value, at_least=2))
         return cls(at=real_array("record", value, (None,)))
 

@@ -29,6 +29,8 @@ from saddlescope.measure._curves import checked_curve
 from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
 from saddlescope.tables import counted, html_table, paragraphs, text_table
 
+LARGEST_VALUE = 1e150
+"""Squares of larger values are beyond float64."""
 SMALLEST_DROP = 0.02
 """The smallest default of `smoothing`: a share of the whole fall."""
 CONTRAST = 3.0
@@ -138,6 +140,8 @@ def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = N
     [300, 700]
     """
     values, times = checked_curve("curve", curve, time)
+    if np.abs(values).max() > LARGEST_VALUE:
+        raise InvalidInput("curve", curve, f"must be within ±{LARGEST_VALUE:g}")
     given = None if smoothing is None else number("smoothing", smoothing)
     if given is not None and not 1e-4 <= given <= 0.5:
         raise InvalidInput("smoothing", smoothing, "must be a share of the fall, 0.0001 to 0.5")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from saddlescope.running.files import make_folder, write_text
 from saddlescope.tables import Cell, html_table, tag_attributes
 
 _STYLE = """
@@ -92,6 +93,6 @@ def write_page(
         f"</main>{f'<script>{script}</script>' if script else ''}</body></html>\n"
     )
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    make_folder(target.parent)
+    write_text(target, text)
     return target

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from saddlescope.comparison import Comparison
 from saddlescope.drawing import plot, to_svg
 from saddlescope.report._page import Section, figure, table, write_page
 from saddlescope.setting.toml import to_toml
@@ -20,12 +19,10 @@ _CAPTION = (
 )
 
 
-def write_run_page(
-    trajectory: Trajectory, comparison: Comparison, path: str | Path, command: str = ""
-) -> Path:
+def write_run_page(trajectory: Trajectory, path: str | Path, command: str = "") -> Path:
     """Write the page of a run; `command` is shown as what makes it."""
-    setting = trajectory.setting
-    svg = to_svg(plot(trajectory, comparison=comparison))
+    setting, comparison = trajectory.setting, trajectory.compare()
+    svg = to_svg(plot(trajectory))
     sections = [
         Section("The run", figure(svg, _CAPTION)),
         Section(

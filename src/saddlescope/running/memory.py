@@ -1,14 +1,12 @@
-"""Whether an ensemble fits in memory, asked before anything is allocated."""
+"""Whether something fits in memory, asked before anything is allocated."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from saddlescope.errors import InvalidInput
-
-# The records are held by the compiled loop, copied at a segment border, and once more as results.
-_COPIES = 3
 
 
 def available_bytes() -> int:
@@ -22,14 +20,20 @@ def available_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_memory(seeds: int, points: int, numbers: int) -> None:
-    """Refuse an ensemble that would need more than is free; `numbers` are kept at every point."""
-    needed = 8 * _COPIES * seeds * points * numbers
-    free = available_bytes()
+def check_memory(numbers: int, sizes: Mapping[str, int], cure: str) -> None:
+    """Refuse what would need more than is free, `numbers` of eight bytes; blame the largest size.
+
+    >>> check_memory(1000, {"seeds": 10, "heads": 100}, "take fewer")
+    """
+    needed, free = 8 * numbers, available_bytes()
     if needed > free:
+        field = max(sizes, key=lambda name: sizes[name])
         raise InvalidInput(
-            "seeds",
-            seeds,
-            f"{points} recorded points of {numbers} numbers each would take {needed / 1e9:.3g} GB "
-            f"and {free / 1e9:.3g} GB are free: take fewer seeds, fewer points, or no weights",
+            field,
+            sizes[field],
+            f"this would take {_gigabytes(needed)} and {_gigabytes(free)} are free: {cure}",
         )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3g} GB" if size < 10**300 else "more GB than can be written"

@@ -23,6 +23,8 @@ FORMAT = 2
 
 # Arrays up to this size are written out; larger ones are named by their digest.
 _WRITTEN_OUT = 64
+# A setting is a handful of values deep; what is deeper was not written by anybody.
+_DEEPEST = 30
 
 
 @runtime_checkable
@@ -94,25 +96,36 @@ def digest(plain: Plain) -> str:
 
 
 def from_plain(
-    field: str, value: Plain, arrays: Mapping[str, FloatArray], part: str = "value"
+    field: str, value: Plain, arrays: Mapping[str, FloatArray], part: str = "value", depth: int = 0
 ) -> object:
     """The inverse of `to_plain`; `field` is where the value stands, for messages."""
+    if depth > _DEEPEST:
+        raise InvalidInput(field, "…", "holds too many values within one another")
     if isinstance(value, list):
-        return tuple(from_plain(field, item, arrays) for item in value)
+        return tuple(from_plain(field, item, arrays, depth=depth + 1) for item in value)
     if not isinstance(value, Mapping):
         return value
     if "array" in value:
-        if value["array"] not in arrays:
-            raise InvalidInput(field, value["array"], "is the digest of data that is not at hand")
-        return arrays[value["array"]]
+        name = value["array"]
+        if not isinstance(name, str) or name not in arrays:
+            raise InvalidInput(field, name, "is the digest of data that is not at hand")
+        return arrays[name]
     if "kind" not in value:
-        return {name: from_plain(f"{field}.{name}", item, arrays) for name, item in value.items()}
+        return {
+            name: from_plain(f"{field}.{name}", item, arrays, depth=depth + 1)
+            for name, item in value.items()
+        }
     given = {name: item for name, item in value.items() if name != "kind"}
-    return build(field, find_kind(part, value["kind"], f"{field}.kind"), given, arrays)
+    cls = find_kind(part, value["kind"], f"{field}.kind")
+    return build(field, cls, given, arrays, depth + 1)
 
 
 def build(
-    field: str, cls: type, given: Mapping[str, Plain], arrays: Mapping[str, FloatArray]
+    field: str,
+    cls: type,
+    given: Mapping[str, Plain],
+    arrays: Mapping[str, FloatArray],
+    depth: int = 0,
 ) -> object:
     """An object of a class from plain values of its fields."""
     known = fields_of(cls)
@@ -121,7 +134,10 @@ def build(
     # A part that a kind holds stands under the part's own name.
     parts = {name: name if is_part_name(name) else "value" for name in given}
     return cls(
-        **{name: from_plain(f"{field}.{name}", given[name], arrays, parts[name]) for name in given}
+        **{
+            name: from_plain(f"{field}.{name}", given[name], arrays, parts[name], depth)
+            for name in given
+        }
     )
 
 

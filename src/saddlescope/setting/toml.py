@@ -10,6 +10,7 @@ import numpy as np
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.errors import InvalidInput
+from saddlescope.running.files import replacing, write_text
 from saddlescope.setting._setting import Setting
 from saddlescope.setting.plain import Plain
 
@@ -49,9 +50,11 @@ def _in_one_line(array: re.Match[str]) -> str:
 def save_toml(setting: Setting, path: Path) -> None:
     """Write the setting to a file, and its large arrays, if there are any, beside it."""
     arrays: dict[str, AnyArray] = {}
-    path.write_text(to_toml(setting, arrays), encoding="utf-8")
+    text = to_toml(setting, arrays)
     if arrays:
-        np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+        with replacing(path.with_suffix(".npz")) as beside:
+            np.savez(beside, **arrays)  # type: ignore[arg-type]
+    write_text(path, text)
 
 
 def load_toml(path: Path) -> tuple[dict[str, Plain], dict[str, FloatArray]]:
@@ -60,7 +63,7 @@ def load_toml(path: Path) -> tuple[dict[str, Plain], dict[str, FloatArray]]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise InvalidInput("setting", str(path), f"cannot be read: {problem.strerror}") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InvalidInput("setting", str(path), f"is no TOML: {problem}") from None
     return values, _load_arrays(path.with_suffix(".npz"))
 

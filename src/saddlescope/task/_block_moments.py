@@ -104,6 +104,7 @@ class ContextLaw:
         return np.einsum("ab,cd->abcd", wide, wide) + self.inverse_length * crossed
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def block_statistics(law: ContextLaw, tasks: TaskMoments, length: int | None) -> Statistics:
     """The exact statistics of all blocks (T6), for any distribution of tasks."""
     dimension = len(law.covariance)

@@ -98,6 +98,7 @@ class AlignedRegression(AbstractTask):
     def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""
         count = whole_number("prompts", prompts)
+        self.check_prompts(count)
         generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
         dimension, basis = self.dimension, self.spectrum.basis
         shape = (count, self.context_length.longest + 1, dimension)

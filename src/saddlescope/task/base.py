@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import part
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments
@@ -37,6 +38,11 @@ class AbstractData(abc.ABC):
         """N where every prompt has the same one, else None."""
 
     @property
+    def longest_context(self) -> int | None:
+        """The largest N that a prompt can have, where that is known."""
+        return self.fixed_length
+
+    @property
     def has_vector_labels(self) -> bool:
         """Whether a label is a vector of D numbers rather than one."""
         return False
@@ -64,6 +70,15 @@ class AbstractData(abc.ABC):
         """What draws prompts inside compiled loops."""
         raise InvalidInput("task", self, "cannot be sampled: it has no sampler()")
 
+    def check_prompts(self, count: int, field: str = "prompts", copies: int = 1) -> None:
+        """Refuse so many prompts where they would not fit, before they are drawn."""
+        length, labels = self.longest_context or 1, self.dimension if self.has_vector_labels else 1
+        check_memory(
+            copies * count * (length + 1) * (self.dimension + labels),
+            {field: count, "context_length": length, "spectrum": self.dimension},
+            "draw fewer prompts, or shorter ones",
+        )
+
     def probes(self, count: int) -> AbstractData:
         """Prompts on which to record the loss of a model that has no exact one."""
         return self
@@ -86,6 +101,10 @@ class AbstractTask(AbstractData):
     @property
     def fixed_length(self) -> int | None:
         return self.context_length.fixed
+
+    @property
+    def longest_context(self) -> int:
+        return self.context_length.longest
 
     @property
     def is_given(self) -> bool:
@@ -124,6 +143,7 @@ class AbstractTask(AbstractData):
         from saddlescope.task.samplers import draw_prompts
 
         count = whole_number("prompts", prompts)
+        self.check_prompts(count)
         return draw_prompts(self.sampler(), count, whole_number("seed", seed, at_least=0))
 
     def probes(self, count: int) -> AbstractData:

@@ -10,6 +10,7 @@ from saddlescope.checks import FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
+_MOST_LENGTHS = 1_000_000
 _ALLOWED = "must be a whole number, at least 1, or lengths with their probabilities"
 
 
@@ -62,7 +63,11 @@ class ContextLengths:
             raise InvalidInput(
                 "context_length", (low, high), "the low end must not exceed the high"
             )
-        return cls(range(low, high + 1))
+        if high - low >= _MOST_LENGTHS:
+            raise InvalidInput(
+                "context_length", (low, high), f"must be at most {_MOST_LENGTHS} lengths"
+            )
+        return cls(range(int(low), int(high) + 1))
 
     @classmethod
     def parse(cls, text: str) -> ContextLengths:
@@ -94,12 +99,17 @@ class ContextLengths:
     @property
     def mean_inverse(self) -> float:
         """E[1/N], which stands for 1/N in T1 to T3."""
-        return float((self.probabilities / np.asarray(self.lengths)).sum())
+        return float((self.probabilities / self._values).sum())
 
     @property
     def mean_inverse_square(self) -> float:
         """E[1/N²], which stands for 1/N² in T6."""
-        return float((self.probabilities / np.asarray(self.lengths) ** 2).sum())
+        return float((self.probabilities / self._values**2).sum())
+
+    @property
+    def _values(self) -> FloatArray:
+        # Their squares may not be whole numbers of 64 bits.
+        return np.asarray(self.lengths, dtype=np.float64)
 
     @property
     def fixed(self) -> int | None:

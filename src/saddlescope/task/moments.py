@@ -8,6 +8,7 @@ import numpy as np
 
 from saddlescope.arrays import Array
 from saddlescope.checks import FloatArray
+from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import common_basis
 
 
@@ -75,10 +76,21 @@ def regression_moments(
     inverse_length: float,
 ) -> RegressionMoments:
     r"""T2 and T3's moments: $B = E[\hat\Lambda\Sigma_w\hat\Lambda] + \sigma^2\Lambda E[1/N]$."""
-    summary = sandwich(covariance, task_covariance, inverse_length)
-    return RegressionMoments(
-        label_power=float(np.trace(task_covariance @ query_covariance)),
-        drive=covariance @ task_covariance @ query_covariance,
-        summary=summary + label_noise**2 * inverse_length * covariance,
-        query=query_covariance,
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        noise = np.float64(label_noise) ** 2 * inverse_length * covariance
+        moments = RegressionMoments(
+            label_power=float(np.trace(task_covariance @ query_covariance)),
+            drive=covariance @ task_covariance @ query_covariance,
+            summary=sandwich(covariance, task_covariance, inverse_length) + noise,
+            query=query_covariance,
+        )
+    if not all(np.isfinite(moment).all() for moment in vars(moments).values()):
+        sizes = {
+            "spectrum": float(np.abs(covariance).max()),
+            "task_covariance": float(np.abs(task_covariance).max()),
+            "query_covariance": float(np.abs(query_covariance).max()),
+            "label_noise": label_noise,
+        }
+        field = max(sizes, key=lambda name: sizes[name])
+        raise InvalidInput(field, sizes[field], "makes moments of the task beyond float64")
+    return moments

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, number, one_of, real_array, whole_number
+from saddlescope.checks import FloatArray, is_single, number, one_of, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import kind
 from saddlescope.task._block_moments import TaskMoments, block_statistics, random_label_statistics
 from saddlescope.task.base import AbstractTask
@@ -59,7 +60,7 @@ class TaskPool(AbstractTask):
         covariance: object = None,
     ) -> None:
         law = InContextRegression(spectrum, context_length, covariance=covariance)
-        given = _drawn(law.dimension, tasks) if np.ndim(tasks) == 0 else tasks  # type: ignore
+        given = _drawn(law.dimension, tasks) if is_single("tasks", tasks) else tasks
         pool = real_array("tasks", given, (None, law.dimension))
         if len(pool) == 0:
             raise InvalidInput("tasks", tasks, "must hold at least one task vector")
@@ -159,7 +160,9 @@ class TaskPool(AbstractTask):
 def _drawn(dimension: int, tasks: object, seed: int = 0) -> FloatArray:
     """So many task vectors, [K, D]."""
     generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
-    drawn = generator.standard_normal((whole_number("tasks", tasks), dimension))
+    count = whole_number("tasks", tasks)
+    check_memory(2 * count * dimension, {"tasks": count, "spectrum": dimension}, "take fewer tasks")
+    drawn = generator.standard_normal((count, dimension))
     if len(drawn) == 1:
         drawn *= np.sqrt(dimension) / np.linalg.norm(drawn)
     return drawn

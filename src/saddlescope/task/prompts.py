@@ -45,8 +45,8 @@ class Prompts(AbstractData):
             raise InvalidInput(
                 "x.shape", inputs.shape, "must be (P, N+1, D) with P, N and D at least 1"
             )
-        vector = np.ndim(y) == 3  # type: ignore[arg-type]
-        labels = real_array("y", y, inputs.shape if vector else (count, tokens))
+        labels = real_array("y", y)
+        labels = real_array("y", y, inputs.shape if labels.ndim == 3 else (count, tokens))
         own = real_array(
             "lengths", np.full(count, tokens - 1) if lengths is None else lengths, (count,)
         )
@@ -85,6 +85,10 @@ class Prompts(AbstractData):
     @property
     def fixed_length(self) -> int | None:
         return self.context_length if (self.lengths == self.context_length).all() else None
+
+    @property
+    def longest_context(self) -> int:
+        return self.context_length
 
     @property
     def has_vector_labels(self) -> bool:

@@ -175,6 +175,7 @@ class InContextRegression(AbstractTask):
         return Statistics.from_batches(self.sample_batches(prompts, seed), blocks)
 
     def _draw(self, count: int, generator: np.random.Generator) -> Prompts:
+        self.check_prompts(count)
         longest, dimension = self.context_length.longest, self.dimension
         lengths = np.full(count, longest)
         if not self.context_length.is_fixed:

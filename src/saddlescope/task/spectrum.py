@@ -9,6 +9,7 @@ import numpy as np
 
 from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import kind
 
 # Eigenvalues closer than this share of the largest count as one eigenvalue.
@@ -16,6 +17,8 @@ SAME_EIGENVALUE = 1e-9
 
 # Beyond it the eigenvectors alone would take gigabytes.
 _MOST_DIMENSIONS = 10_000
+# The eigenvectors, their sorted copy, and a covariance that is made of them.
+_COPIES = 4
 
 
 @kind("value", "spectrum")
@@ -47,13 +50,13 @@ class Spectrum:
         if not (values > 0).any():
             raise InvalidInput("spectrum", eigenvalues, "at least one eigenvalue must be positive")
         dimension = values.size
-        vectors = (
-            np.eye(dimension)
-            if basis is None
-            else real_array("basis", basis, (dimension, dimension))
-        )
-        if not np.allclose(vectors.T @ vectors, np.eye(dimension), atol=1e-10):
-            raise InvalidInput("basis", basis, "its columns must be orthonormal")
+        _check_memory(dimension)
+        vectors = np.eye(dimension)
+        if basis is not None:
+            given = real_array("basis", basis, (dimension, dimension))
+            if not np.allclose(given.T @ given, vectors, atol=1e-10):
+                raise InvalidInput("basis", basis, "its columns must be orthonormal")
+            vectors = given
         order = np.argsort(-values, kind="stable")
         object.__setattr__(self, "eigenvalues", _frozen(values[order]))
         object.__setattr__(self, "basis", _frozen(vectors[:, order]))
@@ -79,7 +82,7 @@ class Spectrum:
     @classmethod
     def white(cls, dimension: int, variance: float = 1.0) -> Spectrum:
         """All `dimension` eigenvalues equal to `variance`."""
-        size = whole_number("dimension", dimension)
+        size = whole_number("dimension", dimension, at_most=_MOST_DIMENSIONS)
         return cls(np.full(size, number("variance", variance, above=0.0)))
 
     @classmethod
@@ -89,7 +92,7 @@ class Spectrum:
         >>> Spectrum.power_law(2, exponent=1, trace=3).eigenvalues.tolist()
         [2.0, 1.0]
         """
-        size = whole_number("dimension", dimension)
+        size = whole_number("dimension", dimension, at_most=_MOST_DIMENSIONS)
         values = np.arange(1, size + 1) ** -number("exponent", exponent, at_least=0.0)
         return cls(values * (number("trace", trace, above=0.0) / values.sum()))
 
@@ -102,8 +105,8 @@ class Spectrum:
             if name in makers and 1 <= len(numbers) <= (2 if name == "white" else 3):
                 return makers[name](int(numbers[0]), *map(float, numbers[1:]))
             values = [float(part) for part in text.split(",")]
-        except InvalidInput:
-            raise
+        except InvalidInput as wrong:
+            raise InvalidInput("spectrum", text, f"its {wrong.field} {wrong.allowed}") from None
         except ValueError:
             raise InvalidInput(
                 "spectrum", text, "must be like .4,.3,.2,.1 or white:4 or power:8:1"
@@ -229,6 +232,11 @@ def common_basis(matrices: list[FloatArray]) -> FloatArray | None:
         if np.abs(off_diagonal).max() > 1e-9 * np.abs(matrix).max():
             return None
     return basis
+
+
+def _check_memory(dimension: int) -> None:
+    """Refuse eigenvectors that would not fit, before they are there."""
+    check_memory(_COPIES * dimension**2, {"spectrum": dimension}, "take fewer dimensions")
 
 
 def _frozen(array: FloatArray) -> FloatArray:

@@ -71,6 +71,7 @@ class Statistics(AbstractData):
         object.__setattr__(self, "blocks", blocks)
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
     def from_batches(cls, batches: Iterable[Prompts], blocks: str = "reduced") -> Statistics:
         """Accumulate over batches of prompts in float64; only one chunk is held at a time."""
         one_of("blocks", blocks, ("reduced", "full"))

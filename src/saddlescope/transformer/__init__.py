@@ -16,8 +16,8 @@ The dataset of a `fit`, over (seed, step, …):
 - `diverged`, without a step: whether a seed ended with weights that are not finite.
 """
 
-from saddlescope.transformer._checkpoint import load_decoder, save_decoder
 from saddlescope.transformer._decoder import Activation, Decoder, DecoderShape, Positions
+from saddlescope.transformer._decoder_file import load_decoder, save_decoder
 from saddlescope.transformer._evaluation import (
     AbstractEvaluation,
     ArithmeticEvaluation,

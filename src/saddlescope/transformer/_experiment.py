@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,20 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from saddlescope.checks import seed_labels, whole_number
-from saddlescope.errors import CannotRead
-from saddlescope.running.progress import Report
+from saddlescope.errors import CannotWrite
+from saddlescope.running import AbstractObserver, Checkpoint
+from saddlescope.running.observers import log
 from saddlescope.setting.kinds import part
 from saddlescope.setting.plain import describe
 from saddlescope.transformer._decoder import DecoderShape
-from saddlescope.transformer._metrics import load_metrics
+from saddlescope.transformer._metrics import (
+    from_bytes,
+    has_metrics,
+    load_metrics,
+    name_origin,
+    save_metrics,
+    to_bytes,
+)
 from saddlescope.transformer._optimiser import AdamW
 from saddlescope.transformer._training import fit, recorded_steps
 from saddlescope.transformer.sources import AbstractSource
@@ -48,7 +57,7 @@ class AbstractExperiment(abc.ABC):
     record: ArrayLike
 
     @abc.abstractmethod
-    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
+    def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train and measure; with a `folder`, what is finished survives there."""
 
     def inputs(self) -> str:
@@ -69,12 +78,22 @@ class AbstractExperiment(abc.ABC):
         """What names the experiment, as JSON."""
         return json.dumps(describe(self), sort_keys=True)
 
-    def load(self, path: Path) -> xr.Dataset:
-        """The metrics in a file, if they are this experiment's."""
-        metrics = load_metrics(path, self.setting())
-        if metrics.attrs.get("inputs", "") != self.inputs():
-            raise CannotRead(f"{str(path)!r}: is of another text; remove it or name another folder")
-        return metrics
+    def load(self, folder: Path | None) -> xr.Dataset | None:
+        """The metrics that a folder keeps, if there are any; another experiment's are refused."""
+        if folder is None or not has_metrics(folder):
+            return None
+        return load_metrics(folder, name_origin(self.setting(), self.inputs()))
+
+    def keep(self, metrics: xr.Dataset, folder: Path) -> xr.Dataset:
+        """Keep metrics in a folder; the same as are read from there, to the last bit.
+
+        A full disk does not cost them.
+        """
+        try:
+            save_metrics(metrics, folder)
+        except CannotWrite as problem:
+            log.warning("%s; the metrics are not kept", problem)
+        return from_bytes(to_bytes(metrics))
 
     def settle(self, *parts: object) -> None:
         """Check the fields; those that one of the parts has too are as the part has them."""
@@ -90,8 +109,8 @@ class AbstractExperiment(abc.ABC):
         self,
         shape: DecoderShape,
         source: AbstractSource,
-        checkpoint: Path | None,
-        progress: Report | None,
+        checkpoint: Checkpoint | None,
+        observers: Sequence[AbstractObserver],
         batch_size: int = 32,
     ) -> xr.Dataset:
         """Train one decoder, or go on from its checkpoint."""
@@ -106,6 +125,5 @@ class AbstractExperiment(abc.ABC):
             warmup=self.warmup,
             seeds=self.seeds,
             record=self.record,
-            progress=progress,
-            checkpoint=checkpoint,
-        ).dataset
+            observers=[*observers, *([] if checkpoint is None else [checkpoint])],
+        ).dataset.assign_attrs(setting=self.setting(), inputs=self.inputs())

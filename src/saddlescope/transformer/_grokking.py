@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from saddlescope.checks import number, validated
 from saddlescope.errors import InvalidInput
-from saddlescope.running.progress import Report
+from saddlescope.running import Checkpoint
+from saddlescope.running.files import as_path, make_folder
+from saddlescope.running.parts import Within
 from saddlescope.setting.kinds import kind
 from saddlescope.setting.nested import replace_fields
 from saddlescope.setting.plain import describe
-from saddlescope.transformer._checkpoint import remove_checkpoint
 from saddlescope.transformer._decoder import DecoderShape
 from saddlescope.transformer._experiment import AbstractExperiment
-from saddlescope.transformer._metrics import save_metrics
 from saddlescope.transformer.sources import ModularArithmetic, Operation
 
 
@@ -91,23 +91,27 @@ class GrokkingExperiment(AbstractExperiment):
         """All pairs."""
         return ModularArithmetic(self.p, self.share, self.operation)
 
-    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
+    def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train; a dataset over (seed, step, layer, head, frequency, weight).
 
         With a `folder`, an unfinished training survives there and the same call goes on from it; at
-        the end `metrics.nc` holds all.
+        the end its `metrics.nc` holds all.
         """
-        home = None if folder is None else Path(folder)
-        if home is not None and (home / "metrics.nc").exists():
-            return self.load(home / "metrics.nc")
-        source = self.make_source()
-        checkpoint = None if home is None else home / "checkpoint"
-        metrics = self.train(self.shape(), source, checkpoint, progress)
-        metrics = metrics.assign_coords(frequency=range(1, self.p // 2 + 1))
-        metrics = metrics.assign_attrs(setting=self.setting(), data=json.dumps(describe(source)))
+        home = None if folder is None else as_path("folder", folder)
+        metrics = self.load(home)
+        if metrics is not None:
+            return metrics
+        checkpoint = None
         if home is not None:
-            save_metrics(metrics, home / "metrics.nc")
-            remove_checkpoint(home / "checkpoint")
+            make_folder(home)
+            checkpoint = Checkpoint(home / "checkpoint")
+        source = self.make_source()
+        metrics = self.train(self.shape(), source, checkpoint, [Within(observers, 0.0, 1.0)])
+        metrics = metrics.assign_coords(frequency=range(1, self.p // 2 + 1))
+        metrics = metrics.assign_attrs(data=json.dumps(describe(source)))
+        if home is not None and checkpoint is not None:
+            metrics = self.keep(metrics, home)
+            checkpoint.remove()
         return metrics
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,14 +14,15 @@ from numpy.typing import ArrayLike
 
 from saddlescope.checks import number, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
-from saddlescope.running.progress import Progress, Report
+from saddlescope.running import Checkpoint
+from saddlescope.running.files import as_path, make_folder
+from saddlescope.running.parts import Within, borders
 from saddlescope.setting.kinds import kind
 from saddlescope.setting.nested import replace_fields
 from saddlescope.setting.plain import describe
-from saddlescope.transformer._checkpoint import remove_checkpoint
 from saddlescope.transformer._decoder import DecoderShape, Positions
 from saddlescope.transformer._experiment import AbstractExperiment
-from saddlescope.transformer._metrics import save_metrics
+from saddlescope.transformer._metrics import remove_metrics
 from saddlescope.transformer.sources import AbstractSource, BigramTriggers, RepeatedTokens, Text
 from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import Encoding, read
@@ -164,40 +163,45 @@ class InductionExperiment(AbstractExperiment):
             most_bytes=self.text_bytes,
         )
 
-    def run(self, folder: str | Path | None = None, progress: Report | None = None) -> xr.Dataset:
+    def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
 
         With a `folder`, the metrics of each finished depth are kept there, an unfinished depth
-        survives in a checkpoint, and the same call goes on from them; at the end `metrics.nc` holds
-        all. Layers that a depth does not have are NaN.
+        survives in a checkpoint, and the same call goes on from them; at the end its `metrics.nc`
+        holds all. Layers that a depth does not have are NaN.
         """
-        home = None if folder is None else Path(folder)
-        if home is not None and (home / "metrics.nc").exists():
-            return self.load(home / "metrics.nc")
-        source, shares = self.make_source(), _Shares(self.layers, progress)
-        parts = [self._depth(depth, source, home, shares.of(depth)) for depth in self.layers]
-        whole = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
-        whole = whole.assign_attrs(data=json.dumps(describe(source)), **self._names())
+        home = None if folder is None else as_path("folder", folder)
+        metrics = self.load(home)
+        if metrics is not None:
+            return metrics
+        source = self.make_source()
+        # The work of a step grows with the depth.
+        whole = borders([1.0 + depth for depth in self.layers])
+        parts = [
+            self._depth(depth, source, home, Within(observers, *part))
+            for depth, part in zip(self.layers, whole, strict=True)
+        ]
+        metrics = xr.concat(parts, xr.IndexVariable("layers", list(self.layers)), join="outer")
+        metrics = metrics.assign_attrs(parts[0].attrs, data=json.dumps(describe(source)))
         if home is not None:
-            save_metrics(whole, home / "metrics.nc")
+            metrics = self.keep(metrics, home)
             for depth in self.layers:
-                (home / f"layers_{depth}.nc").unlink(missing_ok=True)
-        return whole
-
-    def _names(self) -> dict[str, str]:
-        return {"setting": self.setting(), "inputs": self.inputs()}
+                remove_metrics(home / f"layers_{depth}")
+        return metrics
 
     def _depth(
-        self, depth: int, source: AbstractSource, home: Path | None, progress: Report | None
+        self, depth: int, source: AbstractSource, home: Path | None, observer: Within
     ) -> xr.Dataset:
-        if home is not None and (home / f"layers_{depth}.nc").exists():
-            return self.load(home / f"layers_{depth}.nc")
-        checkpoint = None if home is None else home / f"layers_{depth}"
-        metrics = self.train(self.shape(depth), source, checkpoint, progress, self.batch_size)
-        metrics = metrics.assign_attrs(self._names())
-        if home is not None:
-            save_metrics(metrics, home / f"layers_{depth}.nc")
-            remove_checkpoint(home / f"layers_{depth}")
+        if home is None:
+            return self.train(self.shape(depth), source, None, [observer], self.batch_size)
+        folder = home / f"layers_{depth}"
+        metrics = self.load(folder)
+        if metrics is None:
+            make_folder(home)
+            checkpoint = Checkpoint(home / f"layers_{depth}-checkpoint")
+            metrics = self.train(self.shape(depth), source, checkpoint, [observer], self.batch_size)
+            metrics = self.keep(metrics, folder)
+            checkpoint.remove()
         return metrics
 
 
@@ -231,25 +235,3 @@ def emergence(
     heads = end["prefix_matching"].max(("layer", "head"))
     matched = heads >= number("least_prefix_matching", least_prefix_matching)
     return step.where((last < first) & (saved | matched)).rename("emergence")
-
-
-class _Shares:
-    """Progress of each depth as that of the whole; the work of a step grows with the depth."""
-
-    def __init__(self, layers: Sequence[int], progress: Report | None) -> None:
-        self._layers, self._progress = tuple(layers), progress
-        self._began = time.monotonic()
-
-    def of(self, depth: int) -> Report | None:
-        """What a depth reports to."""
-        report = self._progress
-        if report is None:
-            return None
-        whole = sum(1 + layers for layers in self._layers)
-        before = sum(1 + layers for layers in self._layers if layers < depth)
-
-        def report_part(part: Progress) -> None:
-            share = (before + (1 + depth) * part.share) / whole
-            report(Progress(share, time.monotonic() - self._began))
-
-        return report_part

@@ -1,42 +1,67 @@
-"""Metrics of an experiment on disk: one small netCDF file, in single precision."""
+"""Metrics of an experiment on disk: netCDF, in single precision."""
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 
-import numpy as np
 import xarray as xr
 
 from saddlescope.errors import CannotRead
+from saddlescope.running.files import MANIFEST, Sealed, as_path, make_folder, write_bytes
+from saddlescope.setting.plain import digest
+
+_KIND = "metrics"
+_NAME = "metrics.nc"
+
+
+def to_bytes(dataset: xr.Dataset) -> bytes:
+    """A dataset as netCDF, in single precision."""
+    return bytes(_cast(dataset, "float32").to_netcdf(engine="scipy"))
+
+
+def from_bytes(content: bytes) -> xr.Dataset:
+    """The dataset that was written, in double precision."""
+    return _cast(xr.load_dataset(io.BytesIO(content), engine="scipy"), "float64")
 
 
 def save_metrics(dataset: xr.Dataset, path: str | Path) -> None:
-    """Write a dataset, whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + ".part")
-    narrow = dataset.map(
-        lambda array: array.astype(np.float32) if array.dtype.kind == "f" else array
-    )
-    narrow.assign_attrs(dataset.attrs).to_netcdf(unfinished, engine="scipy")
-    os.replace(unfinished, target)
+    """Keep metrics in a folder, under the name of what they were made from."""
+    folder = as_path("path", path)
+    make_folder(folder)
+    write_bytes(folder / _NAME, to_bytes(dataset))
+    origin = name_origin(dataset.attrs.get("setting", ""), dataset.attrs.get("inputs", ""))
+    Sealed(folder, _KIND, origin).write(_NAME)
 
 
-def load_metrics(path: str | Path, setting: str | None = None) -> xr.Dataset:
-    """Read a dataset back, in double precision; with a setting, only if it was made with that."""
-    try:
-        narrow = xr.load_dataset(path, engine="scipy")
-    except FileNotFoundError:
-        raise CannotRead(f"{str(path)!r}: there is no such file") from None
-    except Exception:
-        # A damaged file raises whatever its damage makes the reader run into.
-        raise CannotRead(f"{str(path)!r}: is damaged; remove it to start anew") from None
-    if setting is not None and narrow.attrs.get("setting") != setting:
-        if '"format"' not in str(narrow.attrs.get("setting")):
-            raise CannotRead(f"{str(path)!r}: is of an older format; remove it to start anew")
+def load_metrics(path: str | Path, origin: str | None = None) -> xr.Dataset:
+    """The metrics that a folder keeps; with an `origin`, only if they were made from that."""
+    folder = as_path("path", path)
+    sealed = Sealed.read(folder, _KIND)
+    if origin is not None and sealed.digest != origin:
         raise CannotRead(
-            f"{str(path)!r}: belongs to another experiment; remove it or name another folder"
+            f"path = {str(folder)!r}: belongs to another experiment, or one on another text; "
+            "remove it or name another folder"
         )
-    wide = narrow.map(lambda array: array.astype(np.float64) if array.dtype.kind == "f" else array)
-    return wide.assign_attrs(narrow.attrs)
+    return from_bytes(sealed.content(_NAME))
+
+
+def name_origin(setting: str, inputs: str) -> str:
+    """What names the experiment that metrics come from, and the data that it read."""
+    return digest([setting, inputs])
+
+
+def has_metrics(folder: Path) -> bool:
+    """Whether a folder keeps any."""
+    return (folder / MANIFEST).exists()
+
+
+def remove_metrics(folder: Path) -> None:
+    """Remove the metrics that a folder keeps."""
+    if has_metrics(folder):
+        Sealed.read(folder, _KIND).remove()
+
+
+def _cast(dataset: xr.Dataset, dtype: str) -> xr.Dataset:
+    cast = dataset.map(lambda array: array.astype(dtype) if array.dtype.kind == "f" else array)
+    return cast.assign_attrs(dataset.attrs)

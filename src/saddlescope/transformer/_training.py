@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Int, Shaped
+from jaxtyping import Int
 
-from saddlescope.checks import AnyArray, list_seeds, seed_labels, whole_number
-from saddlescope.errors import CannotRead, Interrupted, InvalidInput
-from saddlescope.running.interruption import StopRequest
-from saddlescope.running.progress import Progress, Report
+from saddlescope.checks import list_seeds, seed_labels, whole_number
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.running.loop import run_job
+from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.setting.kinds import kind
 from saddlescope.setting.plain import describe, digest
-from saddlescope.transformer._checkpoint import Folder
 from saddlescope.transformer._course import AXES, kept_names, measure_course
 from saddlescope.transformer._decoder import Arrays, Decoder, DecoderShape
 from saddlescope.transformer._evaluation import (
@@ -31,13 +28,13 @@ from saddlescope.transformer._optimiser import AdamW
 from saddlescope.transformer._stepping import Problem, State, advance, batch_keys, begin, evaluate
 from saddlescope.transformer.sources import AbstractSource, ModularArithmetic
 
-# A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
-_SEGMENT_SECONDS = 0.5
+# Steps of the first segment; it is the one that compiles.
 _FIRST_SEGMENT = 4
-_CHECKPOINT_SECONDS = 5.0
 # Sequences on which the loss is recorded, the same ones for every seed.
 _HELD_OUT = 256
 _HELD_OUT_KEY = 2**31 - 1
+# What the answers of the evaluation are called in a checkpoint, beside the weights.
+_ANSWER = "answer."
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +69,7 @@ def fit(
     record: object = 101,
     evaluation: AbstractEvaluation | None = None,
     together: bool | None = None,
-    progress: Report | None = None,
-    checkpoint: str | Path | None = None,
+    observers: object = (),
 ) -> Fit:
     """Train a decoder on a source by AdamW and measure it at recorded steps.
 
@@ -83,14 +79,13 @@ def fit(
       matching, and for modular arithmetic losses and accuracies.
     - `together`: train all seeds in one batch (the default on a GPU) or one after another within a
       segment (on a CPU); a seed's results differ by what rounding grows to.
-    - `progress`: called with a `Progress` at every segment border.
-    - `checkpoint`: a folder in which an unfinished training survives; the same call goes on from
-      it, to the same bits.
+    - `observers`: what looks on at every segment border, as in `train`; with `Checkpoint(path)`
+      the same call goes on from where it was interrupted, to the same bits.
 
     The dataset is over (seed, step, layer, head, position, weight) as told in
     `saddlescope.transformer`; distances are to the weights at the last step, and a seed that
     diverged is marked in `diverged` and has NaN from there on. Ctrl-C raises `Interrupted`, whose
-    `trajectory` is the dataset of what had been evaluated.
+    `snapshot.dataset` holds what had been evaluated.
 
     >>> from saddlescope.transformer import RepeatedTokens
     >>> source = RepeatedTokens(8, context=16, shortest=2, longest=8)
@@ -110,9 +105,7 @@ def fit(
         batch_size=size,
         together=jax.default_backend() != "cpu" if together is None else bool(together),
     )
-    training = _Training(problem, optimiser, chosen, grid)
-    with StopRequest() as stop:
-        return training.run(stop, progress, checkpoint)
+    return run_job(_Training(problem, optimiser, chosen, grid), observers)
 
 
 def recorded_steps(steps: int, record: object) -> Int[np.ndarray, " record"]:
@@ -163,29 +156,27 @@ class TrainingSetting:
     evaluation: str
 
 
-@dataclass
-class _Recorded:
-    """What has been recorded so far, one entry for each recorded step."""
+@dataclass(frozen=True, eq=False)
+class _Progress:
+    """A training between two segments, with what has been recorded so far."""
 
-    weights: list[Arrays] = field(default_factory=list)
-    """Those from which circuits are made, [seed, …]."""
-    answers: list[Arrays] = field(default_factory=list)
-    """Of the evaluation, [seed, …]."""
-
-    def stacked(self) -> Arrays:
-        """The answers, [step, seed, …]."""
-        names = self.answers[0] if self.answers else ()
-        return {name: np.stack([answer[name] for answer in self.answers]) for name in names}
+    state: State
+    weights: tuple[Arrays, ...] = ()
+    """At every recorded step those from which circuits are made, [seed, …]."""
+    answers: tuple[Arrays, ...] = ()
+    """At every recorded step those of the evaluation, [seed, …]."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Training:
+class _Training(AbstractJob[_Progress, Fit]):
     """A training made ready to be carried out, a segment at a time."""
 
     problem: Problem
     optimiser: AdamW
     seeds: tuple[int, ...]
     grid: Int[np.ndarray, " record"]
+
+    first_budget = _FIRST_SEGMENT
 
     @property
     def setting(self) -> TrainingSetting:
@@ -206,94 +197,87 @@ class _Training:
         """Names the training; seeds together or one after another can go on from one another."""
         return digest(describe(self.setting))
 
-    def run(self, stop: StopRequest, report: Report | None, checkpoint: str | Path | None) -> Fit:
-        """Begin or go on, to the end."""
-        state, recorded = begin(self.problem, self.seeds), _Recorded()
-        folder = None if checkpoint is None else Folder(checkpoint, self.digest)
-        saved = None if folder is None else folder.read()
-        if saved is not None:
-            state, recorded = self._restore(state, *saved)
-        state = self._advance(state, recorded, stop, report, folder)
-        measured = measure_course(self.problem.shape, recorded.weights)
-        weights = {name: np.asarray(array) for name, array in state.weights.items()}
-        return Fit(self._dataset(recorded, measured), self.problem.shape, weights)
+    def begin(self) -> _Progress:
+        return self._record(_Progress(begin(self.problem, self.seeds)))
 
-    def _advance(
-        self,
-        state: State,
-        recorded: _Recorded,
-        stop: StopRequest,
-        report: Report | None,
-        folder: Folder | None,
-    ) -> State:
-        keys, done, budget = batch_keys(self.seeds), int(state.step), _FIRST_SEGMENT
-        began = saved = time.monotonic()
-        try:
-            while len(recorded.answers) < len(self.grid):
-                stop.check()
-                target, before = int(self.grid[len(recorded.answers)]), time.monotonic()
-                count = min(target - done, budget)
-                if count:
-                    state = jax.block_until_ready(advance(self.problem, keys, state, count))
-                    done += count
-                    budget = _next_budget(budget, count, time.monotonic() - before)
-                if done == target:
-                    self._record(state, recorded)
-                now = time.monotonic()
-                if report is not None:
-                    report(Progress(done / int(self.grid[-1]), now - began))
-                if folder is not None and now - saved > _CHECKPOINT_SECONDS:
-                    folder.write(_leaves(state, recorded), recorded.weights)
-                    saved = time.monotonic()
-        except KeyboardInterrupt:
-            if folder is not None:
-                folder.write(_leaves(state, recorded), recorded.weights)
-            raise Interrupted(self._dataset(recorded, {})) from None
-        return state
+    def advance(self, state: _Progress, budget: int) -> tuple[_Progress, int]:
+        done, target = int(state.state.step), int(self.grid[len(state.answers)])
+        count = min(target - done, budget)
+        keys = batch_keys(self.seeds)
+        moved = jax.block_until_ready(advance(self.problem, keys, state.state, count))
+        return self._record(replace(state, state=moved)), count
 
-    def _record(self, state: State, recorded: _Recorded) -> None:
-        computed, norms = jax.tree.map(np.asarray, evaluate(self.problem, state))
+    def share(self, state: _Progress) -> float:
+        return int(state.state.step) / int(self.grid[-1])
+
+    def is_finished(self, state: _Progress) -> bool:
+        return len(state.answers) == len(self.grid)
+
+    def result(self, state: _Progress) -> Fit:
+        weights = {name: np.asarray(array) for name, array in state.state.weights.items()}
+        return Fit(self.dataset(state), self.problem.shape, weights)
+
+    def save(self, state: _Progress) -> Saved:
+        leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state.state))
+        records = tuple(
+            {**weights, **{_ANSWER + name: array for name, array in answers.items()}}
+            for weights, answers in zip(state.weights, state.answers, strict=True)
+        )
+        return Saved(leaves, records)
+
+    def restore(self, saved: Saved) -> _Progress:
+        fresh, structure = jax.tree.flatten(begin(self.problem, self.seeds))
+        shapes = [(leaf.shape, leaf.dtype) for leaf in fresh]
+        if [(leaf.shape, leaf.dtype) for leaf in saved.state] != shapes:
+            raise CannotRead("its state is not one of this training's")
+        state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved.state])
+        names = kept_names(self.problem.shape)
+        if len(saved.records) > len(self.grid) or any(set(names) - set(r) for r in saved.records):
+            raise CannotRead("its records are not those of this training")
+        return _Progress(
+            state,
+            tuple({name: record[name] for name in names} for record in saved.records),
+            tuple(
+                {
+                    name.removeprefix(_ANSWER): array
+                    for name, array in record.items()
+                    if name.startswith(_ANSWER)
+                }
+                for record in saved.records
+            ),
+        )
+
+    def _record(self, state: _Progress) -> _Progress:
+        """The same training, measured if it stands at a step that is to be recorded."""
+        if int(state.state.step) != self.grid[len(state.answers)]:
+            return state
+        computed, norms = jax.tree.map(np.asarray, evaluate(self.problem, state.state))
         finish, seeds = self.problem.evaluation.finish, range(len(self.seeds))
         answers = [
             finish({name: array[seed] for name, array in computed.items()}) for seed in seeds
         ]
         by_name = {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
-        recorded.answers.append({**by_name, "norm": norms})
         names = kept_names(self.problem.shape)
-        recorded.weights.append({name: np.asarray(state.weights[name]) for name in names})
+        weights = {name: np.asarray(state.state.weights[name]) for name in names}
+        return replace(
+            state,
+            weights=(*state.weights, weights),
+            answers=(*state.answers, {**by_name, "norm": norms}),
+        )
 
-    def _restore(
-        self, fresh: State, arrays: Arrays, weights: list[Arrays]
-    ) -> tuple[State, _Recorded]:
-        """The saved state, in the places of a fresh one, and what had been recorded."""
-        leaves, structure = jax.tree.flatten(fresh)
-        try:
-            saved = [jnp.asarray(arrays[f"state.{place}"]) for place in range(len(leaves))]
-            if [leaf.shape for leaf in saved] != [leaf.shape for leaf in leaves]:
-                raise CannotRead("checkpoint: its arrays are of another shape; remove it")
-        except KeyError:
-            raise CannotRead("checkpoint: some of its arrays are missing; remove it") from None
-        stacked = {
-            name.removeprefix("answer."): array
-            for name, array in arrays.items()
-            if name.startswith("answer.")
-        }
-        answers = [
-            {name: array[place] for name, array in stacked.items()} for place in range(len(weights))
-        ]
-        return jax.tree.unflatten(structure, saved), _Recorded(weights, answers)
-
-    def _dataset(self, recorded: _Recorded, measured: Arrays) -> xr.Dataset:
-        """Labelled, in double precision."""
-        shape = self.problem.shape
+    def dataset(self, state: _Progress) -> xr.Dataset:
+        """Labelled, in double precision; distances are to the last of the records."""
+        shape, points = self.problem.shape, len(state.answers)
         axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **AXES}
-        answers = {name: np.swapaxes(array, 0, 1) for name, array in recorded.stacked().items()}
+        recorded: Arrays = {}
+        if points:
+            for name in state.answers[0]:
+                recorded[name] = np.stack([answer[name] for answer in state.answers], axis=1)
+            recorded |= measure_course(shape, state.weights)
         variables = {
             name: (("seed", "step", *axes[name]), np.asarray(array, dtype=np.float64))
-            for name, array in {**answers, **measured}.items()
+            for name, array in recorded.items()
         }
-        names = np.array(list(shape.weights))
-        points = len(recorded.answers)
         dataset = xr.Dataset(
             variables,
             coords={
@@ -301,23 +285,10 @@ class _Training:
                 "step": self.grid[:points],
                 "layer": np.arange(shape.layers),
                 "head": np.arange(shape.heads),
-                "weight": names,
+                "weight": np.array(list(shape.weights)),
             },
             attrs={"setting": json.dumps(describe(self.setting), sort_keys=True)},
         )
         if points:
-            dataset["diverged"] = ("seed", ~np.isfinite(recorded.answers[-1]["norm"]).all(-1))
+            dataset["diverged"] = ("seed", ~np.isfinite(state.answers[-1]["norm"]).all(-1))
         return dataset
-
-
-def _leaves(state: State, recorded: _Recorded) -> dict[str, Shaped[Array, "..."] | AnyArray]:
-    found: dict[str, Shaped[Array, "..."] | AnyArray] = {
-        f"state.{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))
-    }
-    return found | {f"answer.{name}": array for name, array in recorded.stacked().items()}
-
-
-def _next_budget(budget: int, taken: int, seconds: float) -> int:
-    """Steps for about half a second; a record that cut a segment short does not shrink it."""
-    fitting = int(taken * min(_SEGMENT_SECONDS / max(seconds, 1e-6), 8.0))
-    return max(1, fitting if seconds > _SEGMENT_SECONDS else max(fitting, budget))

@@ -9,6 +9,7 @@ from saddlescope.attention import RandomStart
 from saddlescope.dynamics import Record
 from saddlescope.figures import Watch
 from saddlescope.figures.kit import watch as watch_module
+from saddlescope.running.parts import Parts
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 SETTING = ss.Setting(
@@ -23,13 +24,12 @@ SETTING = ss.Setting(
 
 def test_parts_of_parts_add_up() -> None:
     shares: list[float] = []
-    watch = Watch(shares.append)
+    watch = Watch(Parts(shares.append))
     for _ in watch.each("ab"):
         for _ in watch.each("cd"):
-            watch.done(0.5)
+            pass
     assert shares == sorted(shares)
-    assert {0.125, 0.375, 0.625, 0.875} <= set(shares)
-    assert shares[-1] == 1
+    assert {0.25, 0.5, 0.75, 1.0} <= set(shares)
 
 
 def test_runs_worth_keeping_are_read_again(tmp_path: Path, monkeypatch) -> None:
@@ -42,6 +42,7 @@ def test_runs_worth_keeping_are_read_again(tmp_path: Path, monkeypatch) -> None:
 
 def test_a_torn_checkpoint_is_begun_anew(tmp_path: Path) -> None:
     watch = Watch(folder=tmp_path)
-    (tmp_path / "run.npz").write_bytes(b"torn")
+    (tmp_path / "run-checkpoint").mkdir()
+    (tmp_path / "run-checkpoint" / "manifest.json").write_bytes(b"torn")
     run = watch.train("run", SETTING)
     np.testing.assert_array_equal(run.loss, Watch().train("run", SETTING).loss)

@@ -67,6 +67,11 @@ class AbstractMethod(abc.ABC):
         """Whether the state of a run by another method can be carried on exactly by this one."""
         return False
 
+    @property
+    def slow_advice(self) -> str:
+        """What to change where a run would take more than a day."""
+        return "take fewer steps"
+
     @abc.abstractmethod
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> AbstractState:
         """The state at the first point of the grid."""

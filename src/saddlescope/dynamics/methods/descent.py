@@ -61,6 +61,8 @@ class AbstractDescent(AbstractMethod):
     def failure(self, problem: Problem, state: StepState, seed: int) -> str:  # type: ignore[override]
         from saddlescope.dynamics.methods import _stepping
 
+        if not np.isfinite(state.records.loss[seed, 0]):
+            return "the loss is beyond float64 at the start; try a smaller init_scale"
         step = _stepping.step_of_overflow(problem, self.make_step(), state, seed)
         rate = getattr(self, "learning_rate", np.inf) / 2
         rate = min(rate, _stepping.stable_rate(problem, state, seed))
@@ -217,13 +219,26 @@ class Optimiser(AbstractDescent):
 
 
 def _named(method: Optimiser) -> optax.GradientTransformation:
+    import optax
+
     from saddlescope.dynamics.methods._steps import named_transform
 
-    options = tuple(sorted((method.options or {}).items()))
+    if not isinstance(method.options, Mapping | None):
+        raise InvalidInput("options", method.options, "must be a mapping of names to numbers")
+    options = dict(method.options or {})
+    for name, value in options.items():
+        if type(value) in (int, float):
+            number(f"options[{name!r}]", value)
     try:
-        return named_transform(str(method.optimiser), method.learning_rate, options)
-    except TypeError as wrong:
+        made = named_transform(
+            str(method.optimiser), method.learning_rate, tuple(sorted(options.items()))
+        )
+    except Exception as wrong:
+        # Whatever optax makes of them.
         raise InvalidInput("options", method.options, f"{method.optimiser}: {wrong}") from None
+    if not isinstance(made, optax.GradientTransformation):
+        raise InvalidInput("optimiser", method.optimiser, "is no optimiser of optax")
+    return made
 
 
 def _check(method: AbstractDescent, *positive: str) -> None:

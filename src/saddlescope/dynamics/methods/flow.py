@@ -59,6 +59,10 @@ class GradientFlow(AbstractMethod):
     def counts_steps(self) -> bool:
         return False
 
+    @property
+    def slow_advice(self) -> str:
+        return "steps must be short where weights are large: try a smaller init_scale or until"
+
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return np.asarray(clock, dtype=np.float64)
 

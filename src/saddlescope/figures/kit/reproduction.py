@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
+import io
 import shlex
 import shutil
 import time
@@ -17,19 +15,27 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.drawing import STYLE
-from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
+from saddlescope.errors import (
+    CannotRead,
+    CannotWrite,
+    Interrupted,
+    InvalidInput,
+    SaddlescopeError,
+)
 from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.panels import tidy
 from saddlescope.figures.kit.version import code_version
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.running.files import Sealed, make_folder, replacing
+from saddlescope.running.parts import Parts
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.nested import flat_plain
-from saddlescope.setting.plain import Plain, describe, digest, read
+from saddlescope.setting.plain import describe, digest, read
 
 _PICTURES = ("pdf", "png", "svg")
 _DATA = "data.nc"
-_RECORD = "record.json"
+_KIND = "figure"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,31 +77,31 @@ def reproduce(
     figures: Sequence[AbstractFigure],
     out: Path,
     *,
-    report: Callable[[str, float], object] | None = None,
+    show: Callable[[float, str], object] | None = None,
     films: bool = True,
 ) -> tuple[Result, ...]:
     """Make figures in a folder; what is there already and still current is taken as it is.
 
-    `report` is called with the id of the figure in hand and the share of all work that is done.
+    `show` is called with the share of all work that is done and the id of the figure in hand.
     A figure that fails does not stop the others. An interruption leaves finished figures and the
     unfinished runs of the present one; the same call resumes from there.
     """
     weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
-    results = []
-    for index, figure in enumerate(figures):
+    results: list[Result] = []
 
-        def report_share(done: float, name: str = figure.id, index: int = index) -> None:
-            if report is not None:
-                report(name, (sum(weights[:index]) + weights[index] * done) / sum(weights))
+    def show_share(share: float) -> None:
+        if show is not None:
+            show(share, figures[min(len(results), len(figures) - 1)].id)
 
-        report_share(0.0)
-        results.append(_make(figure, out, report_share, films))
+    parts = Parts(show_share)
+    for figure in parts.each(figures, weights):
+        results.append(_make(figure, out, parts, films))
     return tuple(results)
 
 
 def is_current(figure: AbstractFigure, out: Path) -> bool:
     """Whether the folder holds this figure, in this setting, made by this code, undamaged."""
-    return _current_record(out / figure.id, _key(figure)) is not None
+    return _current(out / figure.id, _key(figure)) is not None
 
 
 def others(
@@ -105,16 +111,15 @@ def others(
     names = {result.figure.id for result in made}
     results = []
     for kind in known:
-        record = _read_record(out / kind.id)
-        if kind.id in names or record is None:
+        if kind.id in names:
             continue
         try:
-            figure = read("figure", record["setting"])
-        except (InvalidInput, TypeError):
-            # Of another format, or of fields that the figure no longer has.
+            figure = read("figure", Sealed.read(out / kind.id, _KIND).about["setting"])
+        except (CannotRead, InvalidInput, TypeError):
+            # Not there, or of fields that the figure no longer has.
             continue
         if isinstance(figure, kind) and is_current(figure, out):
-            results.append(_make(figure, out, lambda share: None, films=False))
+            results.append(_make(figure, out, Parts(), films=False))
     return results
 
 
@@ -134,105 +139,79 @@ def _weight(figure: AbstractFigure) -> float:
     return 1.0 if figure == type(figure).quick() else figure.seconds
 
 
-def _make(
-    figure: AbstractFigure, out: Path, report_share: Callable[[float], None], films: bool
-) -> Result:
+def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Result:
     folder = out / figure.id
     quick, command = figure == type(figure).quick(), command_of(figure)
     try:
         key = _key(figure)
-        record = _current_record(folder, key)
-        if record is None:
-            watch = Watch(report_share, folder / "unfinished" / key, out / "runs")
+        current = _current(folder, key)
+        watch = Watch(parts, folder / "unfinished" / key, out / "runs")
+        if current is None:
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
-            _keep_data(data, folder, figure.film)
         else:
-            data = xr.load_dataset(folder / _DATA, engine="scipy")
-            seconds, watch = float(str(record["seconds"])), Watch(report_share)
+            content = io.BytesIO(current.content(_DATA))
+            data = xr.load_dataset(content, engine="scipy")
+            seconds = float(str(current.about["seconds"]))
         with matplotlib.rc_context(STYLE):
             drawing = figure.draw(data)
             tidy(drawing)
             # Laid out once for all formats and the page: for a sheet of panels that takes seconds.
             drawing.draw_without_rendering()
             drawing.set_layout_engine("none")
-            if record is None:
-                for ending in _PICTURES:
-                    drawing.savefig(folder / f"figure.{ending}", dpi=160)
-        claims = Claims(figure.claims(data))
-        if record is None:
-            _keep_record(figure, key, folder, seconds)
-        if films and figure.film and not (folder / figure.film).exists():
-            unfinished = folder / f"unfinished-{figure.film}"
-            figure.make_film(data, unfinished, watch)
-            os.replace(unfinished, folder / figure.film)
-        shutil.rmtree(folder / "unfinished", ignore_errors=True)
+        claims, problem = Claims(figure.claims(data)), ""
+        try:
+            if current is None:
+                about = {"setting": describe(figure), "seconds": seconds}
+                current = _keep(Sealed(folder, _KIND, key, about), data, drawing)
+            if films and figure.film and figure.film not in current.files:
+                with replacing(folder / figure.film) as path:
+                    figure.make_film(data, path, watch)
+                current = current.write(figure.film)
+            shutil.rmtree(folder / "unfinished", ignore_errors=True)
+        except CannotWrite as reason:
+            # The verdicts are there all the same.
+            problem = str(reason)
     except (InvalidInput, Interrupted):
         raise
     except Exception as error:
         # One broken figure must not cost the others.
-        kind = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
-        problem = " ".join(f"{kind}{error}".split())
-        return Result(figure, command=command, problem=problem, quick=quick)
-    return Result(
-        figure, claims, seconds, drawing, _files(folder, figure.film), command, quick=quick
-    )
+        name = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
+        line = " ".join(f"{name}{error}".split())
+        return Result(figure, command=command, problem=line, quick=quick)
+    files = {} if current is None else _files(current, figure.film)
+    return Result(figure, claims, seconds, drawing, files, command, problem, quick)
 
 
 def _key(figure: AbstractFigure) -> str:
     return digest([describe(figure), code_version(type(figure)), figure.inputs()])
 
 
-def _current_record(folder: Path, key: str) -> dict[str, Plain] | None:
-    """The record of a figure that is there, is the one that `key` names, and is undamaged."""
-    record = _read_record(folder)
-    if record is None or record["key"] != key:
-        return None
-    files = [folder / _DATA, *(folder / f"figure.{ending}" for ending in _PICTURES)]
-    if not all(path.is_file() for path in files):
-        return None
-    return record if _checksum(folder / _DATA) == record["checksum"] else None
-
-
-def _keep_data(data: xr.Dataset, folder: Path, film: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _RECORD).unlink(missing_ok=True)
-    if film:
-        (folder / film).unlink(missing_ok=True)
-    unfinished = folder / f".{_DATA}.part"
-    data.to_netcdf(unfinished, engine="scipy")
-    os.replace(unfinished, folder / _DATA)
-
-
-def _keep_record(figure: AbstractFigure, key: str, folder: Path, seconds: float) -> None:
-    """Written last: a folder without it is unfinished."""
-    record = {
-        "key": key,
-        "setting": describe(figure),
-        "seconds": seconds,
-        "checksum": _checksum(folder / _DATA),
-    }
-    unfinished = folder / f".{_RECORD}.part"
-    unfinished.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    os.replace(unfinished, folder / _RECORD)
-
-
-def _read_record(folder: Path) -> dict[str, Plain] | None:
+def _current(folder: Path, key: str) -> Sealed | None:
+    """The folder of a figure, if it is the one that `key` names, and undamaged."""
     try:
-        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        return record if {"key", "setting", "seconds", "checksum"} <= set(record) else None
-    except (OSError, ValueError, TypeError):
+        sealed = Sealed.read(folder, _KIND)
+    except CannotRead:
         return None
+    return sealed if sealed.digest == key and sealed.is_whole else None
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _keep(sealed: Sealed, data: xr.Dataset, drawing: Figure) -> Sealed:
+    """Write the data and the pictures, and in the end the manifest that vouches for them."""
+    folder = sealed.path
+    make_folder(folder)
+    with replacing(folder / _DATA) as path:
+        data.to_netcdf(path, engine="scipy")
+    pictures = [f"figure.{ending}" for ending in _PICTURES]
+    for name in pictures:
+        with replacing(folder / name) as path, matplotlib.rc_context(STYLE):
+            drawing.savefig(path, dpi=160)
+    return sealed.write(_DATA, *pictures)
 
 
-def _files(folder: Path, film: str) -> dict[str, str]:
-    files = {ending: f"{folder.name}/figure.{ending}" for ending in _PICTURES}
-    files["data"] = f"{folder.name}/{_DATA}"
-    if film and (folder / film).exists():
-        files["film"] = f"{folder.name}/{film}"
-    return files
+def _files(sealed: Sealed, film: str) -> dict[str, str]:
+    names = {ending: f"figure.{ending}" for ending in _PICTURES} | {"data": _DATA}
+    if film in sealed.files:
+        names["film"] = film
+    return {kind: f"{sealed.path.name}/{name}" for kind, name in names.items()}

@@ -10,6 +10,7 @@ from scipy.integrate import DOP853
 from scipy.optimize import brentq
 
 from saddlescope.checks import FloatArray
+from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.staircase._heads import Heads
 
@@ -19,6 +20,8 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-7
 _QUIET = 1e-4
 # A winner whose map is this close to what it learns stands still from then on.
 _SETTLED = 1e-4
+# Some twenty seconds; a prediction takes hundreds of steps, a long one thousands.
+_MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,7 @@ class Race:
         self.now = Moment(0.0, rows, {})
         self.tolerance = max(_ABSOLUTE * float(np.sqrt((rows**2).mean())), np.finfo(float).tiny)
         self._quiet = dict.fromkeys(self.learned, self.now)
+        self._steps = 0
 
     @property
     def count(self) -> int:
@@ -88,6 +92,15 @@ class Race:
             for head, moment in self._quiet.items():
                 if moment.time > self.now.time:
                     self._quiet[head] = self.now
+
+    def count_step(self) -> None:
+        """Give up where steps must be so short that the end is out of reach."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise TheoryDoesNotApply(
+                f"the heads cannot be followed beyond time {self.now.time:.3g} in {_MOST_STEPS} "
+                "steps: the eigenvalues are too far apart, or the end is too far away"
+            )
 
     def still_quiet(self, heads: list[int]) -> None:
         """Note that nobody feels these heads up to now."""
@@ -168,6 +181,7 @@ class _Stage:
         solver = DOP853(self.velocity, self.start.time, self.begin, until, **tolerance)
         while solver.status == "running":
             solver.step()
+            self.race.count_step()
             if self.to_go(solver.y) <= 0:
                 return self.crossing_within(solver)
             self.race.now = self.moment(solver.t, solver.y)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
 import xarray as xr
 
 from saddlescope.checks import one_of, whole_number
-from saddlescope.errors import InvalidInput
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.running.files import write_bytes
 from saddlescope.transformer._grokking import GrokkingExperiment
 from saddlescope.transformer._induction import InductionExperiment
-from saddlescope.transformer._metrics import load_metrics, save_metrics
+from saddlescope.transformer._metrics import from_bytes, to_bytes
 
 EXPERIMENTS: dict[str, InductionExperiment | GrokkingExperiment] = {
     "repeated": InductionExperiment.large("repeated"),
@@ -41,7 +41,10 @@ def recorded(name: str, seeds: int = SEEDS) -> xr.Dataset:
     experiment = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))]
     if whole_number("seeds", seeds) > SEEDS:
         raise InvalidInput("seeds", seeds, f"must be at most {SEEDS}: no more were recorded")
-    return load_metrics(_path(name), experiment.setting()).isel(seed=slice(seeds))
+    metrics = from_bytes(gzip.decompress(_path(name).read_bytes()))
+    if metrics.attrs["setting"] != experiment.setting():
+        raise CannotRead(f"the recorded {name} is of another experiment than this version's")
+    return metrics.isel(seed=slice(seeds))
 
 
 def digest(name: str) -> str:
@@ -57,12 +60,9 @@ def record(name: str, folder: str | Path) -> Path:
     unfinished = Path(folder) / f"{name}-unfinished"
     dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run(unfinished)
     metrics = dataset.drop_vars([left for left in _LEFT_OUT if left in dataset])
-    plain = Path(folder) / f"{name}.nc"
-    save_metrics(metrics, plain)
-    packed = plain.with_name(f"{name}.nc.gz")
+    packed = Path(folder) / f"{name}.nc.gz"
     # Without a time stamp the same metrics are the same file.
-    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-    os.remove(plain)
+    write_bytes(packed, gzip.compress(to_bytes(metrics), mtime=0))
     shutil.rmtree(unfinished)
     return packed
 

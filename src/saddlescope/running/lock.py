@@ -1,0 +1,62 @@
+"""A folder that one process at a time may write to."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from saddlescope.errors import InvalidInput
+
+_LOCK, _HOLDER = ".lock", ".holder"
+
+
+@contextmanager
+def hold(folder: Path, field: str) -> Iterator[None]:
+    """Hold a folder; where another process or thread does, say who.
+
+    The system lets go of it when a process ends, however that came.
+    """
+    from filelock import FileLock, Timeout
+
+    if not folder.is_dir():
+        raise InvalidInput(field, str(folder), "cannot be used: there is no such folder")
+    lock = FileLock(folder / _LOCK, timeout=0, is_singleton=False)
+    holder = folder / _HOLDER
+    try:
+        lock.acquire()
+    except Timeout:
+        who = _read(holder)
+        raise InvalidInput(field, str(folder), f"is in use by {who}; name another") from None
+    except OSError as problem:
+        raise InvalidInput(field, str(folder), f"cannot be used: {problem.strerror}") from None
+    try:
+        # On a full disk the lock holds all the same.
+        with suppress(OSError):
+            holder.write_text(f"process {os.getpid()} of {_user()} on {platform.node()}\n")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def remove_lock(folder: Path) -> None:
+    """Remove what `hold` leaves in a folder, where nobody else can be about to take it."""
+    (folder / _LOCK).unlink(missing_ok=True)
+
+
+def _read(holder: Path) -> str:
+    try:
+        return holder.read_text(encoding="utf-8").strip() or "another process"
+    except (OSError, ValueError):
+        return "another process"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -1,0 +1,72 @@
+"""The one loop that carries out anything long, a segment at a time."""
+
+from __future__ import annotations
+
+import time
+
+from saddlescope.errors import Interrupted
+from saddlescope.running.interruption import StopRequest
+from saddlescope.running.observers import AbstractJob, Audience, Result, Snapshot, State, log
+
+# A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
+_SEGMENT_SECONDS = 0.5
+_MOST_GROWTH = 8.0
+# A job is said to get nowhere when after so many seconds it would take longer than this.
+_PATIENCE = 5.0
+_TOO_LONG = 24 * 3600.0
+
+
+def run_job(
+    job: AbstractJob[State, Result], observers: object = (), state: State | None = None
+) -> Result:
+    """Carry out a job from a state, from what an observer has kept, or from its beginning."""
+    audience = Audience(observers)
+    snapshot: Snapshot[State, Result] | None = None
+    with StopRequest() as request:
+        try:
+            saved = audience.begin(job)
+            if state is None:
+                state = job.begin() if saved is None else job.restore(saved)
+            began, budget, warned = time.monotonic(), job.first_budget, False
+            snapshot = Snapshot(job, state, 0.0, request)
+            while not request.requested and not snapshot.is_finished:
+                before = time.monotonic()
+                state, taken = job.advance(state, budget)
+                now = time.monotonic()
+                budget = next_budget(budget, taken, now - before)
+                snapshot = Snapshot(job, state, now - began, request)
+                audience.observe(snapshot)
+                if not warned and snapshot.seconds > _PATIENCE:
+                    warned = _warn_if_slow(snapshot)
+        finally:
+            audience.end(snapshot)
+    if request.requested:
+        raise Interrupted(snapshot, request.signal)
+    return snapshot.result
+
+
+def next_budget(budget: int, taken: int, seconds: float) -> int:
+    """Steps for about half a second, growing by no more than eight times at once.
+
+    A segment that something else cut short, a record say, does not shrink the next one.
+    """
+    fitting = int(taken * min(_SEGMENT_SECONDS / max(seconds, 1e-6), _MOST_GROWTH))
+    return max(1, fitting if seconds > _SEGMENT_SECONDS else max(fitting, budget))
+
+
+def _warn_if_slow(snapshot: Snapshot[State, Result]) -> bool:
+    """Say once that it would take more than a day, and what to do about it."""
+    left = snapshot.seconds_left
+    if left is not None and left < _TOO_LONG:
+        return False
+    pace = (
+        "no end is in sight" if left is None else f"at this pace {left / 3600:.2g} hours are left"
+    )
+    log.warning(
+        "%.0f s for %.2g of the run: %s; %s. Ctrl-C stops it and keeps what is computed",
+        snapshot.seconds,
+        snapshot.share,
+        pace,
+        snapshot.job.slow_advice(snapshot.state),
+    )
+    return True
