@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 import saddlescope as ss
@@ -189,10 +190,12 @@ class Impatient(ss.AbstractObserver):
             snapshot.stop()
 
 
-def carry_out(draw: Draw) -> ss.Trajectory | str:
+def run_drawn(draw: Draw) -> ss.Trajectory | str:
     """The run of a drawn setting, or why there is none."""
     try:
-        return ss.train(draw.next_setting(), observers=[Impatient()])
+        # optax mixes weak and strong types.
+        with jax.numpy_dtype_promotion("standard"):
+            return ss.train(draw.next_setting(), observers=[Impatient()])
     except Interrupted as stopped:
         return stopped.snapshot.result
     except SaddlescopeError as reason:
@@ -218,7 +221,7 @@ def test_every_setting_trains_or_says_why(soak: Any, record_property: Any) -> No
     for number in range(count):
         before = draw.random.bit_generator.state
         try:
-            run = carry_out(draw)
+            run = run_drawn(draw)
             if isinstance(run, str):
                 assert run
                 assert "\n" not in run
