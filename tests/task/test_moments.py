@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from saddlescope.errors import InvalidInput
 from saddlescope.task import (
     ContextLengths,
     InContextRegression,
@@ -171,3 +172,10 @@ def test_the_force_is_half_the_slope_of_the_loss(name: str) -> None:
     # The loss is quadratic, so that a central difference has no error but rounding.
     change = moments.loss(point + step) - moments.loss(point - step)
     assert -change / 4 == pytest.approx(float((moments.force(point) * step).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("largest", [1e160, 1e105])
+def test_moments_and_curvatures_beyond_float64_are_refused(largest: float) -> None:
+    matrix = np.diag([largest, 1.0])
+    with pytest.raises(InvalidInput, match=r"spectrum = .*: makes moments of the task beyond"):
+        regression_moments(matrix, np.eye(2), matrix, 0.0, 1 / 7)

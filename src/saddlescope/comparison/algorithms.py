@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
+from saddlescope.running.programs import compiled
 from saddlescope.tables import html_table, paragraphs, text_table
 from saddlescope.task import AbstractTask, Prompts
 from saddlescope.theory import Algorithm, Predictor, algorithms
@@ -166,7 +166,7 @@ def _follow(trajectory: Trajectory, probes: Prompts, table: FloatArray) -> tuple
     return _distances(model, weights, batch, jnp.asarray(table), jnp.asarray(gain))
 
 
-@eqx.filter_jit
+@compiled
 def _distances(
     model: AbstractAttention, weights: Weights, batch: Prompts, table: Array, gain: Array
 ) -> tuple[Array, Array]:

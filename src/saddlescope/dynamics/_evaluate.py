@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
 from saddlescope.risk import AbstractRisk
+from saddlescope.running.programs import compiled
 from saddlescope.task import AbstractData
 
 
@@ -25,7 +25,7 @@ def evaluate_path(model: AbstractAttention, task: AbstractData, weights: Weights
     return np.asarray(_losses(model, *arrays))
 
 
-@eqx.filter_jit
+@compiled
 def _losses(model: AbstractAttention, risk: AbstractRisk, weights: Weights) -> Float[Array, "S T"]:
     # One record after another: all at once would hold every prompt's prediction of each.
     return jax.lax.map(lambda row: jax.lax.map(lambda at: risk.loss(model, at), row), weights)

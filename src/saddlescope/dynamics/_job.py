@@ -24,6 +24,7 @@ from saddlescope.risk import AbstractMapRisk, AbstractRisk
 from saddlescope.running.loop import run_job
 from saddlescope.running.memory import check_memory
 from saddlescope.running.observers import AbstractJob, Saved
+from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
 from saddlescope.task.samplers import AbstractSampler
 from saddlescope.trajectory import Outcome, Result, Trajectory, assemble
@@ -222,7 +223,7 @@ def _linear(model: AbstractAttention) -> AbstractLinearAttention:
     return model
 
 
-@eqx.filter_jit
+@compiled
 def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     """The effective map and the conserved quantities at every record, [S, T, …]."""
 

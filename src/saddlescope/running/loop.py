@@ -7,6 +7,7 @@ import time
 from saddlescope.errors import Interrupted
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.observers import AbstractJob, Audience, Result, Snapshot, State, log
+from saddlescope.running.programs import let_go
 
 # A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
 _SEGMENT_SECONDS = 0.5
@@ -21,6 +22,7 @@ def run_job(
 ) -> Result:
     """Carry out a job from a state, from what an observer has kept, or from its beginning."""
     audience = Audience(observers)
+    let_go()
     snapshot: Snapshot[State, Result] | None = None
     with StopRequest() as request:
         try:

@@ -84,7 +84,11 @@ def regression_moments(
             summary=sandwich(covariance, task_covariance, inverse_length) + noise,
             query=query_covariance,
         )
-    if not all(np.isfinite(moment).all() for moment in vars(moments).values()):
+        # The loss's curvature is a product of two of them.
+        curvature = np.abs(moments.summary).max() * np.abs(query_covariance).max()
+    if not np.isfinite(curvature) or not all(
+        np.isfinite(moment).all() for moment in vars(moments).values()
+    ):
         sizes = {
             "spectrum": float(np.abs(covariance).max()),
             "task_covariance": float(np.abs(task_covariance).max()),

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
+from saddlescope.running.programs import compiled
 from saddlescope.transformer._decoder import Decoder, DecoderShape, Weights
 from saddlescope.transformer._evaluation import AbstractEvaluation, Computed
 from saddlescope.transformer._optimiser import AdamW, Moments
@@ -59,7 +60,7 @@ class State(eqx.Module):
     """Steps taken."""
 
 
-@eqx.filter_jit
+@compiled
 def begin(problem: Problem, seeds: Sequence[int]) -> State:
     """Initial weights, each seed's drawn from it alone."""
 
@@ -85,7 +86,7 @@ def advance(problem: Problem, keys: Key[Array, " seed"], state: State, count: in
         return _advance(problem, keys, state, jnp.asarray(count))
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     problem: Problem, keys: Key[Array, " seed"], state: State, count: Int[Array, ""]
 ) -> State:
@@ -109,7 +110,7 @@ def evaluate(problem: Problem, state: State) -> Measured:
         return _evaluate(problem, state)
 
 
-@eqx.filter_jit
+@compiled
 def _evaluate(problem: Problem, state: State) -> Measured:
     def one(weights: Weights) -> Measured:
         # In the order of the shape: compiled code sees a dictionary sorted by name.

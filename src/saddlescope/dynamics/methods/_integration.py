@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from saddlescope.dynamics.methods._ensemble import map_groups, over_seeds, pick
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.dynamics.methods._solver import Dense, UnrolledTsit5, interpolate
+from saddlescope.running.programs import compiled
 
 
 class Solver(eqx.Module):
@@ -85,7 +86,7 @@ def _controller(tolerances: Tolerances) -> diffrax.PIDController:
     )
 
 
-@eqx.filter_jit
+@compiled
 def _begin(problem: Problem, tolerances: Tolerances, weights: Float[Array, "S n"]) -> FlowState:
     solver, term, controller = UnrolledTsit5(), _equation(problem), _controller(tolerances)
     start, end = problem.grid[0], problem.grid[-1]
@@ -100,7 +101,7 @@ def _begin(problem: Problem, tolerances: Tolerances, weights: Float[Array, "S n"
     return FlowState(solver=jax.vmap(one)(weights), records=Records.begin(problem, weights))
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     problem: Problem, tolerances: Tolerances, state: FlowState, budget: Int[Array, ""]
 ) -> tuple[FlowState, Int[Array, ""]]:

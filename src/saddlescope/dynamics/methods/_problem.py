@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Real
 from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.risk import AbstractRisk
+from saddlescope.running.programs import compiled
 from saddlescope.task.samplers import AbstractSampler
 
 
@@ -68,7 +69,7 @@ class Records(eqx.Module):
     """The weights at every record, [S, T, n]; [S, 0, n] where they are not kept."""
 
     @classmethod
-    @eqx.filter_jit
+    @compiled
     def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Records:
         """The first point of the grid recorded, the others empty."""
         seeds, points = weights.shape[0], problem.grid.shape[0]

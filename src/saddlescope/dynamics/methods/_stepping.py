@@ -14,6 +14,7 @@ from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
 from saddlescope.dynamics.methods._ensemble import map_groups, over_seeds, pick
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
+from saddlescope.running.programs import compiled
 
 # Iterations of the power method behind a suggested learning rate.
 _POWER_ITERATIONS = 200
@@ -60,7 +61,7 @@ def advance(
     return moved, int(taken)
 
 
-@eqx.filter_jit
+@compiled
 def begin(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) -> StepState:
     """The state at the first point of the grid."""
     count = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
@@ -79,7 +80,7 @@ def begin(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) ->
     )
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     problem: Problem, step: AbstractStep, state: StepState, budget: Int[Array, ""]
 ) -> Carry:
@@ -133,7 +134,7 @@ def step_of_overflow(problem: Problem, step: AbstractStep, state: StepState, see
     return int(_follow_to_overflow(problem, step, *at))
 
 
-@eqx.filter_jit
+@compiled
 def _follow_to_overflow(
     problem: Problem, step: AbstractStep, finite: PyTree[Array], first: Int[Array, ""]
 ) -> Int[Array, ""]:
@@ -161,7 +162,7 @@ def stable_rate(problem: Problem, state: StepState, seed: int) -> float:
     return 1 / steepest if steepest > 0 else float("inf")
 
 
-@eqx.filter_jit
+@compiled
 def _steepest_curvature(problem: Problem, vector: Float[Array, " n"]) -> Float[Array, ""]:
     """The largest eigenvalue of the loss's Hessian, by the power method."""
 

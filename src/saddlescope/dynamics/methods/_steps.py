@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from types import FunctionType
 
 import equinox as eqx
@@ -85,7 +85,7 @@ class FreshStep(AbstractStep):
         return weights, (seed, memory)
 
 
-@cache
+@lru_cache(maxsize=64)
 def named_transform(
     name: str, learning_rate: float | None, options: tuple[tuple[str, float], ...]
 ) -> optax.GradientTransformation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +23,8 @@ from saddlescope.theory.parametrisation import GivenWeights
 _SMALL_START = 0.05
 # Midway down a drop of depth 2x − x², x = σ/ξ.
 _HALF_WAY = 1 - np.sqrt(0.5)
+# Of T10's flow, some seconds; a course takes thousands.
+_MOST_EVALUATIONS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +159,14 @@ def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     """T10, for ln s and m."""
     drive, saturation = modes.drive[modes.order], modes.saturation[modes.order]
     middle = (modes.levels[0] - modes.levels[-1]) / 2
+    evaluations = count()
 
-    def velocity(_: float, state: FloatArray) -> FloatArray:
+    def velocity(time: float, state: FloatArray) -> FloatArray:
+        if next(evaluations) > _MOST_EVALUATIONS:
+            raise TheoryDoesNotApply(
+                f"T10's flow cannot be followed beyond time {time:.3g} in {_MOST_EVALUATIONS} "
+                "evaluations: the eigenvalues are too far apart"
+            )
         size, direction = np.exp(state[0]), state[1:]
         force = drive - saturation * (size * direction)
         along = direction @ force
@@ -175,6 +184,8 @@ def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     if to_go(0.0, begin) > 0:
         longest = 1e3 * (1 + abs(np.log(amplitude))) / modes.growth_rate
         risen = solve((0.0, longest), begin, events=to_go)
+        if not risen.t_events[0].size:
+            raise TheoryDoesNotApply(f"T10's flow does not come to its drop by time {longest:.3g}")
         drop_time = float(risen.t_events[0][0])
     slowest = float(np.linalg.norm(modes.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid

@@ -20,8 +20,8 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-7
 _QUIET = 1e-4
 # A winner whose map is this close to what it learns stands still from then on.
 _SETTLED = 1e-4
-# Some twenty seconds; a prediction takes hundreds of steps, a long one thousands.
-_MOST_STEPS = 20_000
+# Some seconds; a prediction takes hundreds of steps, a long one thousands.
+_MOST_STEPS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
