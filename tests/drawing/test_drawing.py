@@ -1,5 +1,6 @@
 """Pictures: what is drawn, and that nothing else is needed to draw it."""
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,7 @@ def test_films_that_cannot_be_are_refused(
 
 
 def _drawn(run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Figure:
-    """The first frame of a film, which is not written."""
+    """The first frame of a film, of which nothing else is drawn."""
     shown: list[Figure] = []
 
     class Still:
@@ -220,7 +221,8 @@ def _drawn(run: ss.Trajectory, monkeypatch: pytest.MonkeyPatch, **options: Any) 
             progress_callback(0, 2)
 
     monkeypatch.setattr(film, "FuncAnimation", Still)
-    run.animate("film.gif", frames=2, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        run.animate(Path(folder) / "film.gif", frames=2, **options)
     return shown[0]
 
 
