@@ -1,4 +1,4 @@
-"""Gradient flow of an ensemble, against SciPy's LSODA on one of its seeds."""
+"""Gradient flow: an ensemble, long rests, and stiff extremes, against SciPy's LSODA."""
 
 from __future__ import annotations
 
@@ -8,16 +8,35 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import saddlescope as ss
-from benchmarks.settings import INIT_SCALE, SEEDS, initial_weights, staircase_task
+from benchmarks.settings import (
+    CONTEXT_LENGTH,
+    INIT_SCALE,
+    LOSS_ONLY,
+    SEEDS,
+    initial_weights,
+    staircase_task,
+)
 from benchmarks.table import Findings, Row
-from benchmarks.timing import alternate
+from benchmarks.timing import alternate, repeat
 
 UNTIL = 60_000.0
+# Rests last as 1/w.
+SCALES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+REST = 600.0
+MOST_FOR_A_REST = 2.5
 MODEL = ss.SeparateAttention(heads=5, rank=1)
 
 
 def measure(quick: bool) -> Findings:
-    """To t = 60 000 at the same tolerances."""
+    """The ensemble to t = 60 000 and the rests at the same tolerances, then the extremes."""
+    times = 2 if quick else 7
+    return Findings(
+        "Gradient flow (D = 4, H = 5, R = 1)",
+        rows=(_ensemble(times), *_rests(times), *_extremes(times)),
+    )
+
+
+def _ensemble(times: int) -> Row:
     task = staircase_task()
     method = ss.GradientFlow(until=UNTIL)
     runs: list[ss.Trajectory] = []
@@ -29,22 +48,88 @@ def measure(quick: bool) -> Findings:
     def baseline() -> None:
         losses[:] = [lsoda(task, initial_weights(MODEL, task, 1)[0], method)]
 
-    mine, theirs = alternate(ours, baseline, times=2 if quick else 7)
-    if not np.isclose(losses[0], runs[0].loss[0, -1], rtol=1e-6):
-        raise RuntimeError(f"LSODA ends at {losses[0]}, ours at {runs[0].loss[0, -1]}")
-    return Findings(
-        "Gradient flow to t = 60 000 (D = 4, H = 5, R = 1)",
-        rows=(
+    mine, theirs = alternate(ours, baseline, times)
+    _check_end(losses[0], runs[0])
+    return Row(
+        what="6 seeds to t = 60 000, 1000 records",
+        ours=mine.best,
+        baseline=theirs.best,
+        against="SciPy LSODA, one seed",
+        ratio_above=1.0,
+        note=f"rtol {method.rtol:g}, atol {method.atol:g} in both",
+    )
+
+
+def _rests(times: int) -> list[Row]:
+    """One seed to t = 600/w: what a longer rest costs."""
+    task, rows = staircase_task(), []
+    for scale in SCALES:
+        method = ss.GradientFlow(until=REST / scale)
+        runs: list[ss.Trajectory] = []
+        losses: list[float] = []
+        start = ss.RandomStart(scale).weights(MODEL, task, 0)
+
+        def ours(method=method, scale=scale, runs=runs) -> None:
+            run = ss.train(MODEL, task, method=method, init_scale=scale, record=LOSS_ONLY)
+            runs[:] = [run]
+
+        def baseline(method=method, start=start, losses=losses) -> None:
+            losses[:] = [lsoda(task, start, method)]
+
+        mine, theirs = alternate(ours, baseline, times)
+        _check_end(losses[0], runs[0])
+        rows.append(
             Row(
-                what="flow of 6 seeds, 1000 records",
+                what=f"one seed to t = 600/w, w = {scale:g}",
                 ours=mine.best,
                 baseline=theirs.best,
-                against="SciPy LSODA, one seed",
+                against="SciPy LSODA",
                 ratio_above=1.0,
-                note=f"rtol {method.rtol:g}, atol {method.atol:g} in both",
-            ),
-        ),
+                note=runs[0].dataset.attrs["solver"],
+            )
+        )
+    shortest, longest = rows[0], rows[-1]
+    rows.append(
+        Row(
+            what=f"the rest at w = {SCALES[-1]:g}",
+            ours=longest.ours,
+            baseline=shortest.ours,
+            against=f"that at w = {SCALES[0]:g}",
+            ratio_above=1 / MOST_FOR_A_REST,
+        )
     )
+    return rows
+
+
+def _extremes(times: int) -> list[Row]:
+    """Weights far too large, and eigenvalues far apart, for long."""
+    far_apart = ss.InContextRegression([1e8, 1.0], CONTEXT_LENGTH)
+    method = ss.GradientFlow(until=1e9)
+    settings = {
+        "init_scale 100, until 1e9": (MODEL, staircase_task(), 100.0),
+        "condition number 1e8, until 1e9": (ss.SeparateAttention(2), far_apart, 0.1),
+        "both": (ss.SeparateAttention(2), far_apart, 100.0),
+    }
+    return [
+        Row(
+            what=what,
+            ours=repeat(
+                lambda setting=(model, task, scale): ss.train(
+                    *setting[:2], method=method, init_scale=setting[2], record=LOSS_ONLY
+                ),
+                times,
+            ).best,
+            baseline=None,
+            against="none",
+            seconds_below=5.0,
+        )
+        for what, (model, task, scale) in settings.items()
+    ]
+
+
+def _check_end(loss: float, run: ss.Trajectory) -> None:
+    if not np.isclose(loss, run.loss[0, -1], rtol=1e-6):
+        raise RuntimeError(f"LSODA ends at {loss}, ours at {run.loss[0, -1]}")
 
 
 def lsoda(task: ss.InContextRegression, weights: dict[str, Any], method: ss.GradientFlow) -> float:

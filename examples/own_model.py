@@ -71,7 +71,7 @@ class TiedAttention(ss.AbstractLinearAttention):
     def balance(self, weights: Weights) -> Weights:
         v, k = weights["v"], weights["k"]
         lengths = np.sqrt(2) * np.abs(v) / np.linalg.norm(k, axis=-1)
-        return {"v": v, "k": lengths[:, None] * k}
+        return {"v": v, "k": lengths[..., None] * k}
 
     def realise(self, effective_map: Array) -> Weights:
         values, vectors = np.linalg.eigh((effective_map + effective_map.T) / 2)

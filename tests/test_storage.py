@@ -58,9 +58,7 @@ def test_a_run_comes_back_equal(changes: dict, tmp_path: Path) -> None:
 
 def test_given_weights_come_back_too(tmp_path: Path, run: ss.Trajectory) -> None:
     # 40 seeds of weights are too many to be written into the setting: they lie beside it.
-    from saddlescope.attention.starts import stack_starts
-
-    weights = stack_starts(ss.RandomStart(), MODEL, TASK, range(40))
+    weights = ss.RandomStart().ensemble(MODEL, TASK, np.arange(40))
     short = train(weights=weights, seeds=[39, 0], record=5, method=ss.GradientDescent(0.2, 10))
     again = ss.load(short.save(tmp_path / "run"))
     assert again.equals(short)

@@ -9,7 +9,7 @@ import pytest
 import saddlescope as ss
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Outcome, Result, versions
+from saddlescope.trajectory import Outcome, Outcomes, Result, versions
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 MODEL = ss.SeparateAttention(heads=3)
@@ -63,7 +63,7 @@ def test_stages_skip_what_a_diverged_seed_has_not(run: ss.Trajectory) -> None:
 def test_repr_tells_how_it_ended(run: ss.Trajectory) -> None:
     expected = "Trajectory(SeparateAttention, 3 seeds, 200 points to time 2000: 3 finished)"
     assert repr(run) == expected
-    outcomes = (Outcome(Result.DIVERGED, "why"), Outcome(Result.FINISHED), Outcome(Result.FINISHED))
+    outcomes = Outcomes.of(Outcome(Result.DIVERGED, "why"), *[Outcome(Result.FINISHED)] * 2)
     mixed = dataclasses.replace(run, outcomes=outcomes)
     assert repr(mixed).endswith("1 diverged, 2 finished)")
 
@@ -76,7 +76,8 @@ def test_equality_looks_at_everything(run: ss.Trajectory) -> None:
         dataclasses.replace(run, dataset=changed),
         dataclasses.replace(run, time_start=1.0),
         dataclasses.replace(
-            run, outcomes=(Outcome(Result.FINISHED),) * 2 + (Outcome(Result.CONVERGED),)
+            run,
+            outcomes=Outcomes.of(*[Outcome(Result.FINISHED)] * 2, Outcome(Result.CONVERGED)),
         ),
         dataclasses.replace(run, setting=dataclasses.replace(run.setting, seeds=(4, 0, 1))),
         "a run",

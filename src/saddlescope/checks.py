@@ -114,7 +114,10 @@ def seed_labels(seeds: object) -> tuple[int, ...]:
         raise InvalidInput("seeds", seeds, f"must be at most {_MOST_SEEDS} in one ensemble")
     if not given.ndim:
         return tuple(range(count))
-    chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in given.tolist())
+    if given.dtype.kind in "iu" and given.size and given.min() >= 0 and given.max() < 2**63:
+        chosen = tuple(given.tolist())
+    else:
+        chosen = tuple(whole_number("seeds", seed, at_least=0) for seed in given.tolist())
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidInput("seeds", seeds, "must hold at least one seed, each once")
     return chosen

@@ -13,7 +13,7 @@ from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.files import Sealed, as_path, files_in, find_folder, replacing_folder
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Outcome, Result, Trajectory
+from saddlescope.trajectory import Outcomes, Trajectory
 
 if TYPE_CHECKING:
     import zarr
@@ -35,10 +35,11 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         arrays: dict[str, AnyArray] = {}
         about = {
             "setting": trajectory.setting.to_dict(arrays),
-            "outcomes": [[outcome.result, outcome.message] for outcome in trajectory.outcomes],
+            "messages": {str(i): text for i, text in trajectory.outcomes.messages.items()},
             "time_start": trajectory.time_start,
         }
         _write(root, "arrays", arrays)
+        _write(root, "outcomes", {"codes": trajectory.outcomes.codes})
         _write(root, "state", {str(index): leaf for index, leaf in enumerate(trajectory.state)})
         names = files_in(folder)
         Sealed(folder, _KIND, trajectory.setting.digest, about).write(*names)
@@ -60,8 +61,8 @@ def load(path: str | Path) -> Trajectory:
         arrays, stored = _read(root, "arrays"), _read(root, "state")
         state = tuple(stored[str(index)] for index in range(len(stored)))
         setting = Setting.from_dict(sealed.about["setting"], arrays)
-        ended = sealed.about["outcomes"]
-        outcomes = tuple(Outcome(Result(result), message) for result, message in ended)  # type: ignore[attr-defined]
+        messages = {int(i): str(text) for i, text in sealed.about["messages"].items()}  # type: ignore[attr-defined]
+        outcomes = Outcomes(_read(root, "outcomes")["codes"], messages)
     except InvalidInput as wrong:
         # A class of the user's own is found only where the user has imported it.
         why = "cannot be read here" if wrong.field.endswith(".kind") else "is damaged"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from saddlescope.drawing import Drawing
     from saddlescope.measure import Stages
 
-__all__ = ["Outcome", "Result", "Trajectory"]
+__all__ = ["Outcome", "Outcomes", "Result", "Trajectory"]
 
 
 class Result(StrEnum):
@@ -46,6 +46,62 @@ class Outcome:
     message: str = ""
 
 
+# The order in which results are numbered, in memory and in files.
+_RESULTS = tuple(Result)
+
+
+class Outcomes:
+    """How each seed's run ended: an `Outcome` a seed, held as arrays.
+
+    >>> ended = Outcomes.of(Outcome(Result.FINISHED), Outcome(Result.DIVERGED, "try less"))
+    >>> ended[1].message, ended.are(Result.FINISHED)
+    ('try less', array([ True, False]))
+    """
+
+    def __init__(self, codes: AnyArray, messages: Mapping[int, str] | None = None) -> None:
+        self.codes = np.asarray(codes, dtype=np.int8)
+        """The number of each seed's result, in the order of `Result`, [S]."""
+        self.messages = dict(messages or {})
+        """What there is to say, by the place of the seed in the ensemble."""
+
+    @classmethod
+    def of(cls, *outcomes: Outcome) -> Outcomes:
+        """These, one a seed."""
+        codes = np.array([_RESULTS.index(one.result) for one in outcomes], dtype=np.int8)
+        return cls(codes, {i: one.message for i, one in enumerate(outcomes) if one.message})
+
+    @classmethod
+    def by_result(cls, seeds: Mapping[Result, AnyArray], messages: Mapping[int, str]) -> Outcomes:
+        """From the seeds that ended in each way, as masks, of which the first that holds counts."""
+        numbers = [np.int8(_RESULTS.index(one)) for one in seeds]
+        return cls(np.select(list(seeds.values()), numbers), messages)
+
+    def are(self, result: Result) -> AnyArray:
+        """Which seeds ended so, [S]."""
+        return self.codes == _RESULTS.index(result)
+
+    def __getitem__(self, index: int) -> Outcome:
+        place = range(len(self))[index]
+        return Outcome(_RESULTS[self.codes[place]], self.messages.get(place, ""))
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return (self[place] for place in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Outcomes):
+            return NotImplemented
+        return np.array_equal(self.codes, other.codes) and self.messages == other.messages
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = {one: int(self.are(one).sum()) for one in sorted(Result)}
+        return ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """A training run over seeds and time.
@@ -57,7 +113,7 @@ class Trajectory:
 
     dataset: xr.Dataset
     setting: Setting
-    outcomes: tuple[Outcome, ...]
+    outcomes: Outcomes
     state: tuple[AnyArray, ...]
     time_start: float = 0.0
     """The flow time at which the run began: not 0 where it went on from another one."""
@@ -75,7 +131,7 @@ class Trajectory:
     @property
     def is_complete(self) -> bool:
         """Whether no seed was interrupted."""
-        return all(outcome.result is not Result.INTERRUPTED for outcome in self.outcomes)
+        return not self.outcomes.are(Result.INTERRUPTED).any()
 
     def index_of(self, seed: int) -> int:
         """Where a seed stands in the ensemble, along the first axis of every array."""
@@ -158,13 +214,9 @@ class Trajectory:
 
     def __repr__(self) -> str:
         seeds, points = self.loss.shape
-        ended = ", ".join(
-            f"{sum(outcome.result is one for outcome in self.outcomes)} {one}"
-            for one in sorted({outcome.result for outcome in self.outcomes})
-        )
         return (
             f"Trajectory({type(self.setting.model).__name__}, {seeds} seeds, {points} points to "
-            f"time {self.time[-1]:g}: {ended})"
+            f"time {self.time[-1]:g}: {self.outcomes!r})"
         )
 
     def _repr_html_(self) -> str:
@@ -202,7 +254,7 @@ def assemble(
         variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
-    dataset = xr.Dataset(variables, {"seed": list(setting.seeds), "time": time})
+    dataset = xr.Dataset(variables, {"seed": np.array(setting.seeds), "time": time})
     if setting.method.counts_steps:
         dataset = dataset.assign_coords(step=("time", clock))
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"

@@ -16,7 +16,6 @@ from saddlescope.attention import (
     SeparateAttention,
     TwoLayerNetwork,
 )
-from saddlescope.attention.starts import stack_starts
 from saddlescope.errors import InvalidInput
 from saddlescope.task import InContextRegression
 
@@ -45,7 +44,7 @@ def assert_equal(these, those) -> None:
 
 @each_model
 def test_the_papers_start_has_the_papers_deviations(model: AbstractAttention) -> None:
-    starts = stack_starts(RandomStart(0.5), model, TASK, range(2000))
+    starts = RandomStart(0.5).ensemble(model, TASK, np.arange(2000))
     for name, deviation in model.deviations(4).items():
         entries = starts[name].ravel()
         # n entries know a deviation to 1/√(2n), and a mean to 1/√n of it; four of these.
@@ -71,7 +70,7 @@ def test_a_seeds_start_depends_on_seed_and_shape_alone(model: AbstractAttention)
     another = RandomStart(0.01).weights(model, TASK, 4)
     assert all((here[name] != another[name]).all() for name in here)
     # In an ensemble a seed's place does not matter.
-    ensemble = stack_starts(RandomStart(0.01), model, TASK, (7, 3))
+    ensemble = RandomStart(0.01).ensemble(model, TASK, np.array([7, 3]))
     assert_equal(here, {name: array[1] for name, array in ensemble.items()})
     # The scale is a factor.
     larger = RandomStart(0.02).weights(model, TASK, 3)
@@ -166,7 +165,7 @@ def test_an_eigenvector_start_is_one_head_along_it(task: InContextRegression) ->
 
 def test_given_weights_serve_all_seeds_or_one_each() -> None:
     model = SeparateAttention(2)
-    each = stack_starts(RandomStart(), model, TASK, range(3))
+    each = RandomStart().ensemble(model, TASK, np.arange(3))
     start = GivenStart(each)
     assert start.labels(model, TASK) == (0, 1, 2)
     for seed in range(3):
@@ -240,6 +239,6 @@ def test_a_fixed_point_along_a_direction_without_inputs_is_refused() -> None:
 
 
 def test_given_weights_for_fewer_seeds_are_refused() -> None:
-    start = GivenStart(stack_starts(RandomStart(), SeparateAttention(2), TASK, range(3)))
+    start = GivenStart(RandomStart().ensemble(SeparateAttention(2), TASK, np.arange(3)))
     with pytest.raises(InvalidInput, match="seed"):
         start.weights(SeparateAttention(2), TASK, 3)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.attention.starts import stack_starts
 from saddlescope.dynamics import _job
 from saddlescope.dynamics._job import Job
 from saddlescope.errors import CannotRead
@@ -30,7 +29,7 @@ def setting(**changes: Any) -> ss.Setting:
 
 def large_starts(*factors: float) -> dict[str, np.ndarray]:
     """The random starts of three seeds, each so many times as large."""
-    weights = stack_starts(ss.RandomStart(0.1), MODEL, TASK, range(3))
+    weights = ss.RandomStart(0.1).ensemble(MODEL, TASK, np.arange(3))
     scale = np.array(factors)
     return {n: array * scale.reshape(3, *[1] * (array.ndim - 1)) for n, array in weights.items()}
 
@@ -126,7 +125,7 @@ def test_flow_goes_on_exactly_only_at_the_same_tolerances() -> None:
     flows = [ss.GradientFlow(until=200), ss.GradientFlow(until=200, rtol=1e-9)]
     jobs = [Job(setting(method=flow, init=start), earlier=first) for flow in flows]
     # The solver has come to its last step before the end, or it begins at the end anew.
-    kept, anew = (np.asarray(job.begin().solver.time) for job in jobs)  # type: ignore[attr-defined]
+    kept, anew = (np.asarray(job.begin()[0].solver.time) for job in jobs)  # type: ignore[attr-defined]
     assert (kept < 100.0).all()
     assert (anew == 100.0).all()
 

@@ -222,7 +222,7 @@ SHARES = 8
 @pytest.mark.parametrize("share", range(SHARES))
 def test_every_setting_trains_or_says_why(share: int, soak: Any, record_property: Any) -> None:
     count = soak.count(1, 5000 // SHARES)
-    draw = Draw(soak.random.spawn(SHARES)[share], alike=soak.count(1, 10))
+    draw = Draw(soak.random.spawn(SHARES)[share], alike=soak.count(1, 25))
     ended: collections.Counter[str] = collections.Counter()
     for number in range(count):
         before = draw.random.bit_generator.state

@@ -299,7 +299,8 @@ import saddlescope as ss
 
 task = ss.InContextRegression([1e8, 1.], context_length=31)
 try:
-    ss.train(ss.SeparateAttention(2), task, method=ss.GradientFlow(until=1e9), init_scale=100.)
+    method = ss.GradientFlow(until=1e9, solver="explicit")
+    ss.train(ss.SeparateAttention(2), task, method=method, init_scale=100.)
 except ss.Interrupted as stopped:
     print(stopped.signal, stopped.snapshot.result.is_complete)
 """

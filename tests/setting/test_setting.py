@@ -23,7 +23,6 @@ from saddlescope.attention import (
     SeparateAttention,
     TwoLayerNetwork,
 )
-from saddlescope.attention.starts import stack_starts
 from saddlescope.dynamics import GradientDescent, GradientFlow, Optimiser, Record
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
@@ -112,7 +111,7 @@ def draw_setting(draw: Draw) -> Setting:
     task, model = draw_task(draw), draw_model(draw)
     start: Any = draw(st.sampled_from([RandomStart, BalancedStart]))(draw(scales))
     if draw(st.booleans()):
-        start = GivenStart(stack_starts(start, model, task, range(6)))
+        start = GivenStart(start.ensemble(model, task, np.arange(6)))
     seeds = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))
     return Setting(model, task, draw_method(draw), start, draw_record(draw), tuple(seeds))
 
@@ -196,7 +195,7 @@ def test_one_value_has_one_digest(one: Setting, same: Setting) -> None:
 
 
 def test_every_field_has_a_part_in_the_digest() -> None:
-    weights = stack_starts(RandomStart(), PLAIN.model, TASK, range(5))
+    weights = RandomStart().ensemble(PLAIN.model, TASK, np.arange(5))
     moved = {**weights, "v": weights["v"] + np.eye(5)[0] * 1e-12}
     data = TASK.sample(10)
     variants = [
@@ -296,7 +295,7 @@ def test_a_missing_part_is_refused_by_name(name: str) -> None:
 
 
 def test_weights_of_fewer_seeds_than_are_run_are_refused() -> None:
-    start = GivenStart(stack_starts(RandomStart(), PLAIN.model, TASK, range(3)))
+    start = GivenStart(RandomStart().ensemble(PLAIN.model, TASK, np.arange(3)))
     with pytest.raises(InvalidInput, match="seed"):
         changed(init=start, seeds=(2, 3))
 

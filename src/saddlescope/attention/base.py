@@ -207,7 +207,7 @@ class AbstractLinearAttention(AbstractAttention):
 
     @abc.abstractmethod
     def balance(self, weights: Weights) -> Weights:
-        """Rescale given weights so that every conserved quantity is zero."""
+        """Rescale weights so that every conserved quantity is zero, also with a seed axis."""
 
     @abc.abstractmethod
     def realise(self, effective_map: FloatArray) -> Weights:

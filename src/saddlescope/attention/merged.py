@@ -120,8 +120,9 @@ class MergedAttention(AbstractLinearAttention):
     def balance(self, weights: Weights) -> Weights:
         # v vᵀ = (U_i·U_j) for all pairs forces U_i = v_i M with one unit matrix M.
         v = np.asarray(weights["v"])
-        shared = np.tensordot(v, np.asarray(weights["U"]), axes=1)
-        matrices = v[:, None, None] * shared / np.linalg.norm(shared)
+        shared = np.einsum("...h,...hde->...de", v, np.asarray(weights["U"]))
+        size = np.linalg.norm(shared, axis=(-2, -1), keepdims=True)
+        matrices = v[..., None, None] * (shared / size)[..., None, :, :]
         return {**zero_blocks(weights, ("nu", "u")), "v": v, "U": matrices}
 
     def realise(self, effective_map: FloatArray) -> Weights:

@@ -159,7 +159,7 @@ class SeparateAttention(AbstractLinearAttention):
 
     def balance(self, weights: Weights) -> Weights:
         v, k, q = (np.asarray(weights[name]) for name in ("v", "k", "q"))
-        size = np.abs(v)[:, None, None] / np.sqrt(self.rank)
+        size = np.abs(v)[..., None, None] / np.sqrt(self.rank)
         return {
             **zero_blocks(weights, ("nu", "kappa")),
             "v": v,

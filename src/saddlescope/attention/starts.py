@@ -12,7 +12,9 @@ import numpy as np
 
 from saddlescope.arrays import Weights
 from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention
+from saddlescope.attention.draws import standard_normals
 from saddlescope.checks import (
+    AnyArray,
     FloatArray,
     list_seeds,
     number,
@@ -41,8 +43,13 @@ class AbstractStart(abc.ABC):
     """
 
     @abc.abstractmethod
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
+        """The initial weights of `seeds` in float64, with them along the first axis."""
+
     def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
         """The initial weights of one seed, in float64."""
+        alone = np.array([whole_number("seed", seed, at_least=0)])
+        return {name: array[0] for name, array in self.ensemble(model, task, alone).items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
         """The seeds that it has weights for, None where it has them for any."""
@@ -51,11 +58,11 @@ class AbstractStart(abc.ABC):
     def check(self, model: AbstractAttention, task: AbstractData, seeds: tuple[int, ...]) -> None:
         """Raise where it cannot give the weights of these seeds, or they would not fit."""
         check_weights_fit(model, task, len(seeds))
-        for seed in {seeds[0], max(seeds)}:
-            with np.errstate(over="ignore", invalid="ignore"):
-                weights = self.weights(model, task, seed)
-            if not all(np.isfinite(array).all() for array in weights.values()):
-                raise InvalidInput("init", self, "gives weights beyond float64")
+        some = np.unique([seeds[0], max(seeds)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = self.ensemble(model, task, some)
+        if not all(np.isfinite(array).all() for array in weights.values()):
+            raise InvalidInput("init", self, "gives weights beyond float64")
 
 
 @kind("init", "random")
@@ -68,13 +75,14 @@ class RandomStart(AbstractStart):
     def __post_init__(self) -> None:
         _check_scale(self)
 
-    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
-        generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
         deviations = model.deviations(task.dimension)
-        return {
-            name: self.init_scale * deviations[name] * generator.standard_normal(shape)
-            for name, shape in model.shapes(task.dimension).items()
-        }
+        weights: Weights = {}
+        for stream, (name, shape) in enumerate(model.shapes(task.dimension).items()):
+            drawn = standard_normals(seeds, stream, math.prod(shape))
+            drawn *= self.init_scale * deviations[name]
+            weights[name] = drawn.reshape(-1, *shape)
+        return weights
 
 
 @kind("init", "balanced")
@@ -93,15 +101,13 @@ class BalancedStart(AbstractStart):
         _check_scale(self)
         one_of("direction", self.direction, ("random", "aligned"))
 
-    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
-        drawn = RandomStart(self.init_scale).weights(model, task, seed)
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
+        drawn = RandomStart(self.init_scale).ensemble(model, task, seeds)
         if self.direction == "aligned":
             if set(drawn) != {"v", "U"}:
                 raise InvalidInput("direction", "aligned", "needs merged attention")
             drive = _moments(task, "direction", "aligned").drive
-            drawn["U"] = (
-                np.broadcast_to(drive, drawn["U"].shape) * np.sign(drawn["v"])[:, None, None]
-            )
+            drawn["U"] = drive * np.sign(drawn["v"])[..., None, None]
         return _with_map(model, self).balance(drawn)
 
 
@@ -128,7 +134,7 @@ class FixedPointStart(AbstractStart):
         scale = number("init_scale", self.init_scale, at_least=0.0)
         object.__setattr__(self, "init_scale", scale)
 
-    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
         directions = eigenvectors(task, tuple(self.subset))
         moments = _moments(task, "subset", self.subset)
         drive, summary, query = (
@@ -138,12 +144,11 @@ class FixedPointStart(AbstractStart):
         if (drive == 0).any():
             raise InvalidInput("subset", self.subset, "names an eigenvector that nothing drives")
         values = drive / (summary * query)
-        exact = _with_map(model, self).realise(
-            (directions.T * (values / model.gain(task.fixed_length))) @ directions
-        )
+        effective_map = (directions.T * (values / model.gain(task.fixed_length))) @ directions
+        exact = _repeat(_with_map(model, self).realise(effective_map), len(seeds))
         if self.init_scale == 0:
             return exact
-        noise = RandomStart(self.init_scale).weights(model, task, seed)
+        noise = RandomStart(self.init_scale).ensemble(model, task, seeds)
         return {name: exact[name] + noise[name] for name in exact}
 
 
@@ -164,12 +169,12 @@ class EigenvectorStart(AbstractStart):
         object.__setattr__(self, "direction", direction)
         _check_scale(self)
 
-    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
         (direction,) = eigenvectors(task, (self.direction,), "direction")
         outer = np.float64(self.init_scale) ** model.degree * np.outer(direction, direction)
         if not np.isfinite(outer).all():
             raise InvalidInput("init_scale", self.init_scale, "gives weights beyond float64")
-        return _with_map(model, self).realise(outer)
+        return _repeat(_with_map(model, self).realise(outer), len(seeds))
 
 
 @kind("init", "given")
@@ -192,14 +197,17 @@ class GivenStart(AbstractStart):
         if self.labelled is not None:
             object.__setattr__(self, "labelled", seed_labels(self.labelled))
 
-    def weights(self, model: AbstractAttention, task: AbstractData, seed: int) -> Weights:
+    def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
         checked = model.check_weights(self.arrays, task.dimension)
         labels = self._labels(checked, model, task)
         if labels is None:
-            return checked
-        if seed not in labels:
-            raise InvalidInput("seeds", seed, f"weights are given for seeds {list_seeds(labels)}")
-        index = labels.index(seed)
+            return _repeat(checked, len(seeds))
+        missing = np.setdiff1d(seeds, labels)
+        if missing.size:
+            known = f"weights are given for seeds {list_seeds(labels)}"
+            raise InvalidInput("seeds", int(missing[0]), known)
+        order = np.argsort(labels)
+        index = order[np.searchsorted(labels, seeds, sorter=order)]
         return {name: array[index] for name, array in checked.items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
@@ -226,12 +234,9 @@ def check_weights_fit(model: AbstractAttention, task: AbstractData, seeds: int) 
     check_memory(_COPIES * seeds * numbers, sizes, "take fewer seeds, or a smaller model")
 
 
-def stack_starts(
-    start: AbstractStart, model: AbstractAttention, task: AbstractData, seeds: Iterable[int]
-) -> Weights:
-    """The initial weights of an ensemble, seeds along the first axis."""
-    each = [start.weights(model, task, seed) for seed in seeds]
-    return {name: np.stack([weights[name] for weights in each]) for name in each[0]}
+def _repeat(weights: Weights, seeds: int) -> Weights:
+    """The same weights for every seed."""
+    return {name: np.repeat(array[None], seeds, axis=0) for name, array in weights.items()}
 
 
 def eigenvectors(task: AbstractData, subset: tuple[int, ...], field: str = "subset") -> FloatArray:

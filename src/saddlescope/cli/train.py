@@ -61,7 +61,7 @@ def train(
         page = _write_pages(trajectory, values, folder)
     if not as_json:
         typer.echo(f"\nwrote {page}")
-    if any(outcome.result is Result.DIVERGED for outcome in trajectory.outcomes):
+    if trajectory.outcomes.are(Result.DIVERGED).any():
         raise typer.Exit(1)
 
 

@@ -145,7 +145,7 @@ def _crossings(trajectory: Trajectory, middles: FloatArray) -> list[list[float |
     time, loss = trajectory.time, trajectory.loss
     recorded = "effective_map" in trajectory.dataset and trajectory.setting.method.is_autonomous
     # What a diverging seed falls through on its way means nothing.
-    diverged = [outcome.result is Result.DIVERGED for outcome in trajectory.outcomes]
+    diverged = trajectory.outcomes.are(Result.DIVERGED)
     crossings = []
     for level in middles:
         after = np.where(diverged, -1, first_record(loss, level))
@@ -166,11 +166,8 @@ def _followed_again(
     width = (clock[after] - clock[before])[crosses].max()
     if setting.method.counts_steps and width == 1:
         return coarse
-    starts = [
-        trajectory.weights(seed, index)
-        for seed, index in zip(setting.seeds, before.tolist(), strict=True)
-    ]
-    weights = {name: np.stack([one[name] for one in starts]) for name in starts[0]}
+    seeds = np.arange(len(before))
+    weights = {n: trajectory.dataset[n].to_numpy()[seeds, before] for n in setting.model.axes}
     again = train(
         setting.replace(
             method=setting.method.shortened(float(width)),

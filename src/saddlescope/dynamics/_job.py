@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from saddlescope.arrays import Array, Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
-from saddlescope.attention.starts import check_weights_fit, stack_starts
+from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
+from saddlescope.dynamics._shards import Shards
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
@@ -27,7 +30,7 @@ from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
 from saddlescope.task.samplers import AbstractSampler
-from saddlescope.trajectory import Outcome, Result, Trajectory, assemble
+from saddlescope.trajectory import Outcomes, Result, Trajectory, assemble
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,8 +39,14 @@ if TYPE_CHECKING:
 _FIRST_SEGMENT = 500
 # The records are held by the compiled loop, copied at a segment border, and once more as results.
 _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
+# Failed seeds whose starts are looked at for a cure.
+_SEEDS_FOR_CURE = 8
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
+
+
+States: TypeAlias = tuple[AbstractState, ...]
+"""The state of an ensemble, shard by shard."""
 
 
 def run_setting(
@@ -53,7 +62,7 @@ def finish(interrupted: Trajectory, observers: object = ()) -> Trajectory:
     return run_job(job, observers, job.restore(Saved(interrupted.state)))
 
 
-class Job(AbstractJob[AbstractState, Trajectory]):
+class Job(AbstractJob[States, Trajectory]):
     """One setting with its risk, its grid and its coordinates, in double precision.
 
     `earlier` is a run at whose end it begins, otherwise it begins at flow time `time_start`.
@@ -81,19 +90,23 @@ class Job(AbstractJob[AbstractState, Trajectory]):
         risk, self.basis = objective.risk, objective.basis
         grid = setting.record.grid(self.clock_start, method.end, whole=method.counts_steps)
         group = group_size(seeds, layout.size, task.dimension)
-        self.padding = -seeds % group
+        self._shards = Shards(seeds, group)
+        self._seeds = self._shards.fill(np.array(setting.seeds))
         self.grid: AnyArray = grid
         self.problem = Problem(
             model=model,
             layout=layout,
             group=group,
             keep_weights=setting.record.weights,
-            seeds=jnp.asarray([*setting.seeds, *[setting.seeds[0]] * self.padding]),
+            seeds=jnp.asarray(self._seeds),
             sampler=_sampler(setting),
             risk=jax.tree.map(jnp.asarray, risk),
             grid=jnp.asarray(grid),
             pace=jnp.asarray(1 / self.time_unit(risk)),
             threshold=jnp.asarray(_threshold(setting, risk)),
+        )
+        self._problems = tuple(
+            replace(self.problem, seeds=own) for own in self._shards.split(self._seeds)
         )
 
     def time_unit(self, risk: AbstractRisk) -> float:
@@ -105,17 +118,21 @@ class Job(AbstractJob[AbstractState, Trajectory]):
         return f"{self.setting.digest}-{float(self.time_start).hex()}"
 
     @with_float64
-    def begin(self) -> AbstractState:
+    def begin(self) -> States:
+        method = self.setting.method
         if self.earlier is not None and self._continues(self.earlier):
-            state = self.restore(Saved(self.earlier.state))
-            return self.setting.method.prolong(self.problem, state)
+            states = self.restore(Saved(self.earlier.state))
+            return tuple(self._shards.map(method.prolong, self._problems, states))
+        starts = self._shards.split(self._starts(self._seeds))
+        return tuple(self._shards.map(method.begin, self._problems, starts))
+
+    def _starts(self, seeds: AnyArray) -> Float[jax.Array, "S n"]:
+        """The initial weights of seeds, flat and in the coordinates of the risk."""
         setting = self.setting
-        weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
+        weights = setting.init.ensemble(setting.model, setting.task, seeds)
         if self.basis is not None:
             weights = _linear(setting.model).rotate(weights, self.basis)
-        vectors = self.problem.layout.pack(weights)
-        copies = np.repeat(vectors[:1], self.padding, axis=0)
-        return setting.method.begin(self.problem, jnp.asarray(np.concatenate([vectors, copies])))
+        return jnp.asarray(self.problem.layout.pack(weights))
 
     def _continues(self, earlier: Trajectory) -> bool:
         """Whether the state in which an earlier run ended can be carried on exactly."""
@@ -124,52 +141,58 @@ class Job(AbstractJob[AbstractState, Trajectory]):
         return same and self.setting.method.continues(earlier.setting.method)
 
     @with_float64
-    def restore(self, saved: Saved) -> AbstractState:
-        vectors = jnp.zeros((len(self.setting.seeds) + self.padding, self.problem.layout.size))
+    def restore(self, saved: Saved) -> States:
+        vectors = jnp.zeros((len(self._seeds), self.problem.layout.size))
         shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
         leaves, structure = jax.tree.flatten(shape)
         if len(saved.state) == len(leaves):
             state = jax.tree.unflatten(structure, saved.state)
             if _form(state) == _form(shape):
-                return jax.tree.map(jnp.asarray, state)
+                return self._shards.split(state)
         raise CannotRead("its state is not one of this setting's")
 
-    def save(self, state: AbstractState) -> Saved:
-        return Saved(tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state)))
+    def save(self, state: States) -> Saved:
+        return Saved(tuple(jax.tree.leaves(self._shards.join(state))))
 
     @with_float64
-    def advance(self, state: AbstractState, budget: int) -> tuple[AbstractState, int]:
-        moved, taken = self.setting.method.advance(self.problem, state, budget)
-        groups = len(self.problem.seeds) // self.problem.group
-        return moved, -(-taken // groups)
+    def advance(self, state: States, budget: int) -> tuple[States, int]:
+        def one(problem: Problem, shard: AbstractState) -> tuple[AbstractState, int]:
+            return self.setting.method.advance(problem, shard, budget)
 
-    def is_finished(self, state: AbstractState) -> bool:
-        return not self._unfinished(state).any()
+        moved, taken = zip(*self._shards.map(one, self._problems, state), strict=True)
+        groups = len(self._seeds) // self.problem.group
+        return moved, -(-sum(taken) // groups)
 
-    def _unfinished(self, state: AbstractState) -> AnyArray:
-        records = state.records
+    def is_finished(self, state: States) -> bool:
+        return not any(self._unfinished(shard).any() for shard in state)
+
+    def _unfinished(self, shard: AbstractState) -> AnyArray:
+        records = shard.records
         index, converged, failed = map(
             np.asarray, (records.index, records.converged, records.failed)
         )
         return (index < len(self.grid)) & ~converged & ~failed
 
-    def share(self, state: AbstractState) -> float:
-        end = self.setting.method.end
-        reached = (self.setting.method.clock(state) - self.clock_start) / (end - self.clock_start)
-        return float(np.where(self._unfinished(state), np.clip(reached, 0.0, 1.0), 1.0).mean())
+    def share(self, state: States) -> float:
+        method, shares = self.setting.method, []
+        for shard in state:
+            reached = (method.clock(shard) - self.clock_start) / (method.end - self.clock_start)
+            shares.append(np.where(self._unfinished(shard), np.clip(reached, 0.0, 1.0), 1.0))
+        return float(np.mean(shares))
 
-    def slow_advice(self, state: AbstractState) -> str:
+    def slow_advice(self, state: States) -> str:
         return self.setting.method.slow_advice
 
-    def dataset(self, state: AbstractState) -> xr.Dataset:
+    def dataset(self, state: States) -> xr.Dataset:
         return self.result(state).dataset
 
     @with_float64
-    def result(self, state: AbstractState) -> Trajectory:
+    def result(self, state: States) -> Trajectory:
         setting, seeds = self.setting, len(self.setting.seeds)
-        records = jax.tree.map(lambda leaf: np.asarray(leaf)[:seeds], state.records)
-        outcomes = tuple(self._outcome(state, records, seed) for seed in range(seeds))
-        going_on = np.array([outcome.result is Result.INTERRUPTED for outcome in outcomes])
+        whole = self._shards.join(state)
+        records = jax.tree.map(lambda leaf: leaf[:seeds], whole.records)
+        outcomes = self._outcomes(whole, records)
+        going_on = outcomes.are(Result.INTERRUPTED)
         # The record at which a seed failed, if there is one, holds nothing; before it all is sound.
         sound = np.isfinite(records.loss).sum(axis=1)
         points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
@@ -191,8 +214,8 @@ class Job(AbstractJob[AbstractState, Trajectory]):
         flow_time = setting.method.flow_time(clock, self.time_unit(self.problem.risk))
         offset = self.time_start if setting.method.counts_steps else 0.0
         dataset = assemble(setting, clock, offset + flow_time, loss, recorded, final)
-        kept = state if going_on.any() else _without_records(state)
-        leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(kept))
+        dataset.attrs |= setting.method.about(whole)
+        leaves = tuple(jax.tree.leaves(whole if going_on.any() else _without_records(whole)))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
 
     def _test_losses(self, weights: Weights) -> Weights:
@@ -201,13 +224,20 @@ class Job(AbstractJob[AbstractState, Trajectory]):
         tests = task.tests() if model.is_linear else {}
         return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
 
-    def _outcome(self, state: AbstractState, records: Records, seed: int) -> Outcome:
-        if records.failed[seed]:
-            return Outcome(Result.DIVERGED, self.setting.method.failure(self.problem, state, seed))
-        if records.converged[seed]:
-            return Outcome(Result.CONVERGED)
-        finished = records.index[seed] >= len(self.grid)
-        return Outcome(Result.FINISHED if finished else Result.INTERRUPTED)
+    def _outcomes(self, state: AbstractState, records: Records) -> Outcomes:
+        failed = np.flatnonzero(records.failed)
+        messages: list[str] = []
+        if failed.size:
+            starts = self._starts(np.array(self.setting.seeds)[failed[:_SEEDS_FOR_CURE]])
+            messages = self.setting.method.failures(self.problem, state, failed, starts)
+        finished = np.asarray(records.index) >= len(self.grid)
+        ended: dict[Result, AnyArray] = {
+            Result.DIVERGED: np.asarray(records.failed),
+            Result.CONVERGED: np.asarray(records.converged),
+            Result.FINISHED: finished,
+            Result.INTERRUPTED: ~finished,
+        }
+        return Outcomes.by_result(ended, dict(zip(failed.tolist(), messages, strict=True)))
 
     def _name(self, vectors: FloatArray) -> Weights:
         """Flat weights, named, in the user's coordinates."""

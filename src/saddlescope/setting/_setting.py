@@ -18,8 +18,8 @@ from saddlescope.setting.plain import (
     check_fields,
     check_format,
     digest,
-    fields_to_plain,
     from_plain,
+    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Setting:
 
     def to_dict(self, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
         """The setting as plain values; large arrays go into `arrays` under their digest."""
-        return {"format": FORMAT, **fields_to_plain(self, {} if arrays is None else arrays)}
+        held = {} if arrays is None else arrays
+        fields = {name: to_plain(value, held) for name, value in self.written().items()}
+        return {"format": FORMAT, **fields}
 
     @classmethod
     def from_dict(cls, values: object, arrays: Mapping[str, FloatArray] | None = None) -> Setting:

@@ -5,6 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+import scipy.integrate
 
 import saddlescope as ss
 from saddlescope.dynamics._job import Job
@@ -31,7 +33,7 @@ def finish(job: Job, state: Any) -> FlowState:
 def test_the_first_slope_is_the_velocity_at_the_start() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientFlow(until=2000))
-        state: Any = job.begin()
+        state: Any = job.begin()[0]
         velocity = jax.vmap(lambda vector: job.problem.velocity(vector))(state.solver.weights)
         np.testing.assert_allclose(state.solver.slope, velocity, rtol=1e-13)
         assert (np.asarray(state.solver.time) == 0.0).all()
@@ -41,9 +43,9 @@ def test_the_first_slope_is_the_velocity_at_the_start() -> None:
 def test_segments_of_any_length_make_one_path() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientFlow(until=2000))
-        whole, taken = job.setting.method.advance(job.problem, job.begin(), 60)
+        whole, taken = job.setting.method.advance(job.problem, job.begin()[0], 60)
         assert taken == 60
-        state: Any = job.begin()
+        state: Any = job.begin()[0]
         for budget in (1, 9, 50):
             state, taken = job.setting.method.advance(job.problem, state, budget)
             assert taken == budget
@@ -66,13 +68,13 @@ def test_records_are_where_the_grid_is_and_not_where_the_steps_are() -> None:
 
 def _begun(flow: ss.GradientFlow) -> tuple[Job, Any]:
     job = make_job(flow)
-    return job, job.begin()
+    return job, job.begin()[0]
 
 
 def test_a_finished_flow_goes_on_as_if_it_had_never_stopped() -> None:
     with jax.enable_x64(True):
         first = make_job(ss.GradientFlow(until=1000))
-        ended = finish(first, first.begin())
+        ended = finish(first, first.begin()[0])
         # The step that crossed the end was not taken.
         assert (np.asarray(ended.solver.time) < 1000).all()
         assert (np.asarray(ended.solver.step_end) > 1000).all()
@@ -81,16 +83,90 @@ def test_a_finished_flow_goes_on_as_if_it_had_never_stopped() -> None:
         assert np.asarray(prolonged.records.index).tolist() == [1] * 3
         second = finish(rest, prolonged)
         through = make_job(ss.GradientFlow(until=2000))
-        whole = finish(through, through.begin())
+        whole = finish(through, through.begin()[0])
         np.testing.assert_array_equal(second.records.last, whole.records.last)
 
 
 def test_a_seed_without_a_step_to_take_fails_and_the_others_go_on() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientFlow(until=2000))
-        begun: Any = job.begin()
+        begun: Any = job.begin()[0]
         scale = jnp.asarray([1.0, 1e45, 1.0])[:, None]
         state = finish(job, job.setting.method.begin(job.problem, begun.solver.weights * scale))
     assert np.asarray(state.records.failed).tolist() == [False, True, False]
     assert np.asarray(state.records.index).tolist() == [200, 1, 200]
-    assert "no step was small enough at time 0" in job.setting.method.failure(job.problem, state, 1)
+    (message,) = job.setting.method.failures(
+        job.problem, state, np.array([1]), begun.solver.weights[1:2]
+    )
+    assert "no step was small enough at time 0" in message
+
+
+# Long rests: drops at 1/w or so, and 600/w of time.
+LONG = {"init": ss.RandomStart(1e-3), "record": ss.Record(points=300), "seeds": 2}
+
+
+def long_job(solver: str = "auto", until: float = 600_000.0) -> Job:
+    return Job(ss.Setting(MODEL, TASK, ss.GradientFlow(until, solver=solver), **LONG))  # type: ignore[arg-type]
+
+
+def carried_out(job: Job, budget: int) -> Any:
+    state: Any = job.begin()[0]
+    while not job.is_finished((state,)):
+        state, _ = job.setting.method.advance(job.problem, state, budget)
+    return state
+
+
+def test_a_long_rest_is_left_to_the_stiff_method_and_the_path_is_the_same() -> None:
+    with jax.enable_x64(True):
+        explicit = carried_out(long_job("explicit"), 10**6)
+        chosen = carried_out(long_job(), 10**6)
+        stiff = carried_out(long_job("stiff"), 10**6)
+    assert not np.asarray(explicit.solver.is_stiff).any()
+    assert np.asarray(chosen.solver.is_stiff).all()
+    for other in (chosen, stiff):
+        np.testing.assert_allclose(other.records.loss, explicit.records.loss, atol=1e-7)
+
+
+def test_segments_of_any_length_make_one_path_across_both_methods() -> None:
+    with jax.enable_x64(True):
+        states = [carried_out(long_job(), budget) for budget in (10**6, 700)]
+        for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_short_run_stays_explicit() -> None:
+    with jax.enable_x64(True):
+        state = carried_out(long_job(until=3000.0), 10**6)
+    assert not np.asarray(state.solver.is_stiff).any()
+
+
+def test_the_stiff_method_agrees_with_lsoda() -> None:
+    with jax.enable_x64(True):
+        job = long_job("stiff")
+        state = carried_out(job, 10**6)
+        field = jax.jit(lambda y: job.problem.velocity(y, job.problem.pace))
+        start = np.asarray(job.begin()[0].records.last)  # type: ignore[attr-defined]
+        for seed in range(2):
+            theirs = scipy.integrate.solve_ivp(
+                lambda t, y: np.asarray(field(y)),
+                (0.0, job.grid[-1]),
+                start[seed],
+                method="LSODA",
+                t_eval=job.grid,
+                rtol=1e-10,
+                atol=1e-13,
+            ).y
+            losses = jax.vmap(job.problem.loss)(jnp.asarray(theirs.T))
+            np.testing.assert_allclose(state.records.loss[seed], losses, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["explicit", "stiff"])
+def test_convergence_is_noticed_between_records(solver: str) -> None:
+    """With two records it would be noticed at the end; the seed rests long before."""
+    flow = ss.GradientFlow(until=1e6, converged=1e-3, solver=solver)
+    with jax.enable_x64(True):
+        job = make_job(flow, ss.Record(points=2))
+        state = carried_out(job, 10**6)
+    assert np.asarray(state.records.converged).all()
+    assert (np.asarray(state.solver.time) < 1e4).all()
+    assert (np.asarray(state.records.loss[:, 1]) <= float(job.problem.threshold)).all()

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.dynamics.methods._solver import UnrolledTsit5, interpolate
+from saddlescope.dynamics.methods._solver import UnrolledTsit5, contraction
 
 # A damped pendulum.
 TERM = diffrax.ODETerm(lambda t, y, args: jnp.stack([y[1], -jnp.sin(y[0]) - 0.3 * y[1]]))
@@ -30,8 +30,8 @@ def test_a_step_is_diffrax_s() -> None:
         np.testing.assert_allclose(slope, TERM.vf(0.4, y1, None), rtol=1e-14)
         between = theirs.interpolation_cls(t0=0.0, t1=0.4, **dense)
         for time in (0.0, 0.1, 0.37, 0.4):
-            there = interpolate(*map(jnp.asarray, (0.0, 0.4, time)), own_dense)  # type: ignore[arg-type]
-            np.testing.assert_allclose(there, between.evaluate(time), rtol=1e-13)
+            inside = UnrolledTsit5.interpolation_cls(t0=0.0, t1=0.4, **own_dense)
+            np.testing.assert_allclose(inside.evaluate(time), between.evaluate(time), rtol=1e-13)
 
 
 def test_the_local_error_falls_with_the_order() -> None:
@@ -41,3 +41,11 @@ def test_the_local_error_falls_with_the_order() -> None:
         ends = [np.asarray(one_step(float(width), growth)[0]) for width in widths]
     errors = [np.linalg.norm(y - START * np.exp(h)) for y, h in zip(ends, widths, strict=True)]
     assert np.polyfit(np.log(widths), np.log(errors), 1)[0] > 5.8
+
+
+def test_the_contraction_is_the_step_times_the_largest_rate() -> None:
+    """Where the fast part is what is left of a step, as it is when stability bounds it."""
+    decay = diffrax.ODETerm(lambda t, y, args: jnp.array([-8.0, -8.0]) * y)
+    with jax.enable_x64(True):
+        _, _, dense, _, _ = one_step(0.4, decay)
+        assert np.isclose(float(contraction(jnp.asarray(0.4), dense)), 3.2, rtol=1e-12)

@@ -10,14 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Dense: TypeAlias = dict[str, Any]
-"""What interpolation inside a step needs: y0, y1 and the slopes of all stages."""
+"""What a step tells besides its end: all that interpolation inside it needs."""
 
 _TABLEAU = diffrax.Tsit5.tableau
 _STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
 _ERROR = [float(entry) for entry in _TABLEAU.b_error]
 
 
-def _combine(coefficients: list[float], slopes: list[Any]) -> Any:
+def combine(coefficients: list[float], slopes: list[Any]) -> Any:
+    """The sum of slopes times coefficients, without those that are zero."""
     return sum(c * slope for c, slope in zip(coefficients, slopes, strict=False) if c)
 
 
@@ -34,7 +35,7 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
     """
 
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes: (
+    interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes, near: (
         diffrax.Tsit5.interpolation_cls(t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes))
     )
 
@@ -63,19 +64,17 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
     ) -> tuple[Any, Any, dict[str, Any], Any, Any]:
         width = t1 - t0
         slopes = [solver_state]
-        y1 = y0
+        near, y1 = y0, y0
         for row in _STAGES:
-            y1 = (y0 + width * _combine(row, slopes)) / args
+            near, y1 = y1, (y0 + width * combine(row, slopes)) / args
             slopes.append(terms.vf(t0, y1, args))
-        error = width * _combine(_ERROR, slopes)
-        dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes)}
+        error = width * combine(_ERROR, slopes)
+        dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes), "near": near}
         return y1, error, dense, slopes[-1], diffrax.RESULTS.successful
 
 
-def interpolate(
-    start: Float[Array, ""], end: Float[Array, ""], at: Float[Array, ""], dense: Dense
-) -> Float[Array, " n"]:
-    """The weights inside a step that led from `start` to `end`."""
-    inside = UnrolledTsit5.interpolation_cls(t0=start, t1=end, **dense)
-    weights: Float[Array, " n"] = inside.evaluate(at)
-    return weights
+def contraction(width: Float[Array, ""], dense: Dense) -> Float[Array, ""]:
+    """h|λ|, by the last two stages, which both look at the end of the step (Hairer and Wanner)."""
+    change = dense["slopes"][-1] - dense["slopes"][-2]
+    apart = dense["y1"] - dense["near"]
+    return width * jnp.sqrt((change**2).sum() / (apart**2).sum())

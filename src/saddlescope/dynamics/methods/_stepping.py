@@ -39,13 +39,8 @@ class StepState(AbstractState):
 
     step: Int[Array, " S"]
     weights: Float[Array, "S n"]
+    """The weights after that step; those of a failed seed when they were last seen finite."""
     memory: PyTree[Array]
-    finite: PyTree[Array]
-    """The weights and the memory when they were last seen finite, and ..."""
-    finite_step: Int[Array, " S"]
-    """... the step at which that was, [S]."""
-    start: Float[Array, "S n"]
-    """The weights with which the run began, [S, n]."""
     records: Records
 
 
@@ -69,15 +64,7 @@ def begin(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) ->
         weights, problem.seeds
     )
     records = Records.begin(problem, weights)
-    return StepState(
-        step=count,
-        weights=weights,
-        memory=memory,
-        finite=(weights, memory),
-        finite_step=count,
-        start=weights,
-        records=records,
-    )
+    return StepState(step=count, weights=weights, memory=memory, records=records)
 
 
 @compiled
@@ -109,18 +96,15 @@ def _advance(
             moved, memory = jax.lax.fori_loop(
                 0, count, move, (layout.unpack(state.weights), state.memory)
             )
-            weights = pick(active, layout.pack(moved), state.weights)
-            memory = pick(active, memory, state.memory)
-            sound = active & jnp.isfinite(weights).all(-1)
-            steps = state.step + jnp.where(active, count, 0)
+            weights = layout.pack(moved)
+            sound = jnp.isfinite(weights).all(-1)
+            records = state.records.write(problem, active & (first + count == target), weights)
+            records = eqx.tree_at(lambda r: r.failed, records, records.failed | (active & ~sound))
             return StepState(
-                step=steps,
-                weights=weights,
-                memory=memory,
-                finite=pick(sound, (weights, memory), state.finite),
-                finite_step=jnp.where(sound, steps, state.finite_step),
-                start=state.start,
-                records=state.records.write(problem, active & (first + count == target), weights),
+                step=state.step + jnp.where(active & sound, count, 0),
+                weights=pick(active & sound, weights, state.weights),
+                memory=pick(active & sound, memory, state.memory),
+                records=records,
             ), taken + count
 
         return jax.lax.while_loop(unfinished, leg, (at, jnp.asarray(0)))
@@ -128,37 +112,34 @@ def _advance(
     return map_groups(group, state, problem.group)
 
 
-def step_of_overflow(problem: Problem, step: AbstractStep, state: StepState, seed: int) -> int:
-    """The step at which a failed seed's weights overflowed, by following it again."""
-    at = jax.tree.map(lambda leaf: leaf[seed], (state.finite, state.finite_step))
-    return int(_follow_to_overflow(problem, step, *at))
-
-
 @compiled
-def _follow_to_overflow(
-    problem: Problem, step: AbstractStep, finite: PyTree[Array], first: Int[Array, ""]
-) -> Int[Array, ""]:
-    layout = problem.layout
+def overflow_steps(problem: Problem, step: AbstractStep, state: StepState) -> Int[Array, " S"]:
+    """The step at which each failed seed's weights overflow, by following it again, [S]."""
+
+    def unfinished(carry: PyTree[Array]) -> Bool[Array, ""]:
+        vector, _, _, failed = carry
+        return failed & jnp.isfinite(vector).all()
 
     def advance(carry: PyTree[Array]) -> PyTree[Array]:
-        vector, memory, count = carry
-        weights, memory = step(problem, layout.unpack(vector), memory, count)
-        return layout.pack(weights), memory, count + 1
+        vector, memory, count, failed = carry
+        weights, memory = step(problem, problem.layout.unpack(vector), memory, count)
+        return problem.layout.pack(weights), memory, count + 1, failed
 
-    return jax.lax.while_loop(
-        lambda carry: jnp.isfinite(carry[0]).all(), advance, (*finite, first)
-    )[2]
+    def one(at: PyTree[Array]) -> Int[Array, ""]:
+        return jax.lax.while_loop(unfinished, advance, at)[2]
+
+    return jax.lax.map(one, (state.weights, state.memory, state.step, state.records.failed))
 
 
-def stable_rate(problem: Problem, state: StepState, seed: int) -> float:
-    """Half the largest learning rate that is stable at the start and at the least-norm minimum."""
-    model, places = problem.model, [state.start[seed]]
+def stable_rate(problem: Problem, starts: Float[Array, "F n"]) -> float:
+    """Half the largest learning rate that is stable at the starts and at the least-norm minimum."""
+    model, places = problem.model, list(starts)
     if isinstance(model, AbstractLinearAttention):
         best = problem.risk.best_map(model.capacity(problem.dimension))
         if best is not None:
             weights = model.realise(best / float(problem.risk.gain))
-            places.append(problem.layout.pack(weights))
-    steepest = max(float(_steepest_curvature(problem, place)) for place in places)
+            places.append(jnp.asarray(problem.layout.pack(weights)))
+    steepest = max(float(_steepest_curvature(problem, one)) for one in places)
     return 1 / steepest if steepest > 0 else float("inf")
 
 

@@ -90,6 +90,15 @@ class AbstractMethod(abc.ABC):
     def clock(self, state: AbstractState) -> AnyArray:
         """How far each seed has come on the method's own clock, [S]."""
 
+    def about(self, state: AbstractState) -> dict[str, str]:
+        """What the method has to tell of a run, for the attributes of its dataset."""
+        return {}
+
     @abc.abstractmethod
-    def failure(self, problem: Problem, state: AbstractState, seed: int) -> str:
-        """What happened to a failed seed, and the cure, in one line."""
+    def failures(
+        self, problem: Problem, state: AbstractState, failed: AnyArray, starts: Float[Array, "F n"]
+    ) -> list[str]:
+        """What happened to each failed seed, and the cure, in one line.
+
+        `failed` are their places in the ensemble, `starts` the initial weights of some of them.
+        """

@@ -58,16 +58,22 @@ class AbstractDescent(AbstractMethod):
     def clock(self, state: StepState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.step)
 
-    def failure(self, problem: Problem, state: StepState, seed: int) -> str:  # type: ignore[override]
+    def failures(  # type: ignore[override]
+        self, problem: Problem, state: StepState, failed: AnyArray, starts: Float[Array, "F n"]
+    ) -> list[str]:
         from saddlescope.dynamics.methods import _stepping
 
-        if not np.isfinite(state.records.loss[seed, 0]):
-            return "the loss is beyond float64 at the start; try a smaller init_scale"
-        step = _stepping.step_of_overflow(problem, self.make_step(), state, seed)
+        steps = np.asarray(_stepping.overflow_steps(problem, self.make_step(), state))[failed]
         rate = getattr(self, "learning_rate", np.inf) / 2
-        rate = min(rate, _stepping.stable_rate(problem, state, seed))
+        rate = min(rate, _stepping.stable_rate(problem, starts))
         cure = f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"
-        return f"diverged at step {step}; try {cure}"
+        began = np.isfinite(np.asarray(state.records.loss[:, 0]))[failed]
+        return [
+            f"diverged at step {step}; try {cure}"
+            if sound
+            else "the loss is beyond float64 at the start; try a smaller init_scale"
+            for step, sound in zip(steps.tolist(), began.tolist(), strict=True)
+        ]
 
 
 @kind("method", "descent")

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.arrays import Array
-from saddlescope.checks import AnyArray, FloatArray, check_share, number
+from saddlescope.checks import AnyArray, FloatArray, check_share, number, one_of
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.setting.kinds import kind
 
 if TYPE_CHECKING:
-    from saddlescope.dynamics.methods._integration import FlowState
+    from saddlescope.dynamics.methods._integration import Control, FlowState
     from saddlescope.dynamics.methods._problem import Problem
 
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 class GradientFlow(AbstractMethod):
     r"""Gradient flow $\tau\dot w = -\frac12\partial L/\partial w$ with τ = 1, to time `until`.
 
-    An adaptive fifth-order method keeps the local error within `rtol` and `atol`.
+    An adaptive method of order five keeps the local error within `rtol` and `atol`. It is explicit
+    (Tsitouras) until stability rather than accuracy bounds its steps, as in a long rest at a fixed
+    point; from there on, where that pays, it is one for stiff equations (Rodas5P).
 
     - `rtol`: the relative error that a step may make.
     - `atol`: the absolute error that a step may make.
+    - `solver`: `auto`, or `explicit` or `stiff` throughout.
 
     >>> GradientFlow(until=20_000).rtol
     1e-08
@@ -36,6 +39,7 @@ class GradientFlow(AbstractMethod):
     rtol: float = 1e-8
     atol: float = 1e-11
     converged: float | None = None
+    solver: str = "auto"
 
     def __post_init__(self) -> None:
         for field in ("until", "rtol", "atol", "converged"):
@@ -43,6 +47,7 @@ class GradientFlow(AbstractMethod):
             if value is not None or field != "converged":
                 object.__setattr__(self, field, number(field, value, above=0.0))
         check_share("converged", self.converged)
+        one_of("solver", self.solver, ("auto", "explicit", "stiff"))
 
     def tightened(self, factor: float) -> GradientFlow:
         """The same flow at tolerances divided by `factor`."""
@@ -67,15 +72,14 @@ class GradientFlow(AbstractMethod):
         return np.asarray(clock, dtype=np.float64)
 
     def continues(self, earlier: AbstractMethod) -> bool:
-        return isinstance(earlier, GradientFlow) and (self.rtol, self.atol) == (
-            earlier.rtol,
-            earlier.atol,
+        return isinstance(earlier, GradientFlow) and all(
+            getattr(self, field) == getattr(earlier, field) for field in ("rtol", "atol", "solver")
         )
 
     def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> FlowState:
         from saddlescope.dynamics.methods import _integration
 
-        return _integration.begin(problem, self._tolerances, weights)
+        return _integration.begin(problem, self._control(problem), weights)
 
     def prolong(self, problem: Problem, state: FlowState) -> FlowState:  # type: ignore[override]
         from saddlescope.dynamics.methods import _integration
@@ -87,17 +91,27 @@ class GradientFlow(AbstractMethod):
     ) -> tuple[FlowState, int]:
         from saddlescope.dynamics.methods import _integration
 
-        return _integration.advance(problem, self._tolerances, state, budget)
+        return _integration.advance(problem, self._control(problem), state, budget)
 
     def clock(self, state: FlowState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.solver.time)
 
-    def failure(self, problem: Problem, state: FlowState, seed: int) -> str:  # type: ignore[override]
-        return (
-            f"no step was small enough at time {float(state.solver.time[seed]):.6g}: the weights "
-            "are too large for float64; try a smaller init_scale"
-        )
+    def about(self, state: FlowState) -> dict[str, str]:  # type: ignore[override]
+        share = float(np.mean(state.solver.is_stiff))
+        if self.solver != "auto" or share == 0:
+            return {"solver": "stiff" if self.solver == "stiff" else "explicit"}
+        return {"solver": f"explicit, then stiff for {share:.0%} of the seeds"}
 
-    @property
-    def _tolerances(self) -> tuple[float, float]:
-        return self.rtol, self.atol
+    def failures(  # type: ignore[override]
+        self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]
+    ) -> list[str]:
+        return [
+            f"no step was small enough at time {time:.6g}: the weights are too large for float64; "
+            "try a smaller init_scale"
+            for time in self.clock(state)[failed].tolist()
+        ]
+
+    def _control(self, problem: Problem) -> Control:
+        from saddlescope.dynamics.methods._integration import Control
+
+        return Control.of(problem, self.rtol, self.atol, self.solver)

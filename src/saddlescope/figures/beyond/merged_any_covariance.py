@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.attention import GivenStart, RandomStart
-from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
@@ -128,7 +127,8 @@ class MergedAnyCovariance(AbstractFigure):
         setting = self.setting.replace(spectrum=_spectrum(name))
         task, seeds = setting.task, setting.seeds
         starts = [
-            stack_starts(RandomStart(scale), setting.model, task, seeds) for scale in self.scales
+            RandomStart(scale).ensemble(setting.model, task, np.array(seeds))
+            for scale in self.scales
         ]
         times = course_times(task, min(self.scales), setting.record.points)
         given = GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]})

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.attention import GivenStart, MergedAttention, TwoLayerNetwork
-from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.figures.zhang.staircase import STAIRCASE, initial_scale, staircase_numbers
 from saddlescope.setting import Setting
@@ -45,7 +44,7 @@ def until_converged(setting: Setting) -> Setting:
 def as_network(setting: Setting) -> Setting:
     """The same for the equivalent two-layer network (T4), from the same weights."""
     network = TwoLayerNetwork(setting.model.heads)
-    weights = stack_starts(setting.init, setting.model, setting.task, setting.seeds)
+    weights = setting.init.ensemble(setting.model, setting.task, np.array(setting.seeds))
     start = GivenStart(network.from_attention(weights), setting.seeds)
     return setting.replace(model=network, init=start)
 

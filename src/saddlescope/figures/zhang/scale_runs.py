@@ -8,7 +8,6 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.attention import GivenStart
-from saddlescope.attention.starts import stack_starts
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.measure import first_crossing, stages
@@ -24,7 +23,7 @@ def train_scales(watch: Watch, name: str, setting: Setting, scales: Sequence[flo
     grid = np.geomspace(_EARLIEST, setting.method.end, setting.record.points - 1)
     time = np.concatenate([[0.0], grid])
     starts = [
-        stack_starts(setting.replace(init_scale=scale).init, model, task, setting.seeds)
+        setting.replace(init_scale=scale).init.ensemble(model, task, np.array(setting.seeds))
         for scale in scales
     ]
     init = GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]})

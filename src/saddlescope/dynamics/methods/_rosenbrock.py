@@ -1,0 +1,165 @@
+"""Steinebach's Rodas5P: a Rosenbrock method of order 5 for where stability would bound the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from saddlescope.dynamics.methods._solver import Dense, combine
+
+_GAMMA = 0.21193756319429014
+# Where each stage looks, and what of the earlier ones mixes into it.
+_FIRST_STAGES = [
+    [],
+    [3.0],
+    [2.849394379747939, 0.45842242204463923],
+    [-6.954028509809101, 2.489845061869568, -10.358996098473584],
+    [2.8029986275628964, 0.5072464736228206, -0.3988312541770524, -0.04721187230404641],
+    [
+        -7.502846399306121,
+        2.561846144803919,
+        -11.627539656261098,
+        -0.18268767659942256,
+        0.030198172008377946,
+    ],
+]
+_STAGES = [*_FIRST_STAGES, [*_FIRST_STAGES[-1], 1.0], [*_FIRST_STAGES[-1], 1.0, 1.0]]
+_MIXING = [
+    [],
+    [-14.155112264123755],
+    [-17.97296035885952, -2.859693295451294],
+    [147.12150275711716, -1.41221402718213, 71.68940251302358],
+    [165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306],
+    [
+        24.854864614690072,
+        -3.0009227002832186,
+        47.4931110020768,
+        5.5814197821558125,
+        -0.6610691825249471,
+    ],
+    [
+        30.91273214028599,
+        -3.1208243349937974,
+        77.79954646070892,
+        34.28646028294783,
+        -19.097331116725623,
+        -28.087943162872662,
+    ],
+    [
+        37.80277123390563,
+        -3.2571969029072276,
+        112.26918849496327,
+        66.9347231244047,
+        -40.06618937091002,
+        -54.66780262877968,
+        -9.48861652309627,
+    ],
+]
+_BETWEEN = [
+    [
+        25.948786856663858,
+        -2.5579724845846235,
+        10.433815404888879,
+        -2.3679251022685204,
+        0.524948541321073,
+        1.1241088310450404,
+        0.4272876194431874,
+        -0.17202221070155493,
+    ],
+    [
+        -9.91568850695171,
+        -0.9689944594115154,
+        3.0438037242978453,
+        -24.495224566215796,
+        20.176138334709044,
+        15.98066361424651,
+        -6.789040303419874,
+        -6.710236069923372,
+    ],
+    [
+        11.419903575922262,
+        2.8879645146136994,
+        72.92137995996029,
+        80.12511834622643,
+        -52.072871366152654,
+        -59.78993625266729,
+        -0.15582684282751913,
+        4.883087185713722,
+    ],
+]
+
+
+class _Between(diffrax.AbstractLocalInterpolation):
+    """Rodas5P's interpolation inside a step, of order 4."""
+
+    t0: Any  # type: ignore[misc]
+    t1: Any  # type: ignore[misc]
+    y0: Array
+    y1: Array
+    bends: tuple[Array, Array, Array]
+
+    def evaluate(self, t0: Any, t1: Any = None, left: bool = True) -> Any:
+        if t1 is not None:
+            return self.evaluate(t1) - self.evaluate(t0)
+        share = (t0 - self.t0) / (self.t1 - self.t0)
+        first, second, third = self.bends
+        bent = (1 - share) * (first + share * (second + share * third))
+        return (1 - share) * self.y0 + share * (self.y1 + bent)
+
+
+class Rodas5P(diffrax.AbstractAdaptiveSolver):
+    """Rodas5P (Steinebach 2023) on a flat vector, with the exact Jacobian.
+
+    Eight stages with one matrix; stiffly accurate and L-stable, so that a rest costs nothing. The
+    solver state is the slope at the left end, as that of `UnrolledTsit5`.
+    """
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Callable[..., Any]] = _Between
+
+    def order(self, terms: Any) -> int:
+        return 5
+
+    def error_order(self, terms: Any) -> float:
+        return 5.0
+
+    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, y0, args)
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Float[Array, " n"]:
+        slope: Float[Array, " n"] = terms.vf(t0, y0, args)
+        return slope
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: Any,
+        args: Any,
+        solver_state: Any,
+        made_jump: Any,
+    ) -> tuple[Any, Any, Dense, Any, Any]:
+        width = t1 - t0
+        jacobian = jax.jacfwd(lambda y: terms.vf(t0, y, args))(y0)
+        matrix = jnp.eye(y0.shape[0], dtype=y0.dtype) / (_GAMMA * width) - jacobian
+        factors = jax.scipy.linalg.lu_factor(matrix)
+        moves: list[Any] = []
+        at, slope = y0, solver_state
+        for row, mixing in zip(_STAGES, _MIXING, strict=True):
+            if moves:
+                at = y0 + combine(row, moves)
+                slope = terms.vf(t0, at, args) + combine(mixing, moves) / width
+            moves.append(jax.scipy.linalg.lu_solve(factors, slope))
+        error = moves[-1]
+        y1 = at + error
+        # A matrix that cannot be solved with makes a step that is refused.
+        error = jnp.where(jnp.isfinite(y1).all(), error, jnp.inf)
+        bends = tuple(combine(row, moves) for row in _BETWEEN)
+        dense = {"y0": y0, "y1": y1, "bends": bends}
+        return y1, error, dense, terms.vf(t1, y1, args), diffrax.RESULTS.successful

@@ -1,0 +1,85 @@
+"""An ensemble on one core and on several: the same bits, and states that move between them."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import saddlescope as ss
+from saddlescope.dynamics import _job, _shards
+from saddlescope.dynamics._job import Job
+from saddlescope.dynamics._shards import Shards
+
+TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
+METHODS = {
+    "descent": ss.GradientDescent(0.2, 300),
+    "fresh prompts": ss.StochasticGradientDescent(0.05, 60, batch_size=4),
+    "flow": ss.GradientFlow(300.0),
+}
+
+
+@pytest.fixture
+def on_cores(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Pretend to have so many cores; groups of two seeds."""
+    monkeypatch.setattr(_job, "group_size", lambda *_: 2)
+
+    def pretend(cores: int) -> None:
+        monkeypatch.setattr(_shards, "_cores", lambda: cores)
+
+    return pretend
+
+
+def setting(method: str) -> ss.Setting:
+    parts: Any = {"init": ss.RandomStart(0.1), "record": ss.Record(points=9), "seeds": 7}
+    return ss.Setting(ss.SeparateAttention(3), TASK, METHODS[method], **parts)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 9])
+def test_shards_of_one_shape_make_up_the_whole(on_cores: Any, cores: int) -> None:
+    on_cores(cores)
+    shards = Shards(7, 2)
+    seeds = shards.fill(np.arange(7))
+    assert seeds.tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
+    parts = shards.split({"a": seeds, "b": np.outer(seeds, [1.0, 2.0])})
+    assert len(parts) == shards.count == min(cores, 4)
+    assert len({part["a"].shape for part in parts}) == 1
+    assert all(len(part["a"]) % 2 == 0 for part in parts)
+    joined = shards.join(parts)
+    np.testing.assert_array_equal(joined["a"], seeds)
+    np.testing.assert_array_equal(joined["b"][:, 1], 2.0 * seeds)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_cores_changes_no_bit(on_cores: Any, method: str) -> None:
+    runs = []
+    for cores in (1, 2, 3):
+        on_cores(cores)
+        runs.append(ss.train(setting(method)))
+    assert runs[0].equals(runs[1])
+    assert runs[0].equals(runs[2])
+
+
+def test_a_run_goes_on_where_there_are_other_cores(on_cores: Any) -> None:
+    on_cores(3)
+    whole = ss.train(setting("flow"))
+    job = Job(setting("flow"))
+    saved = job.save(job.advance(job.begin(), 20)[0])
+    on_cores(2)
+    other = Job(setting("flow"))
+    state = other.restore(saved)
+    while not other.is_finished(state):
+        state, _ = other.advance(state, 10**6)
+    assert other.result(state).equals(whole)
+
+
+def test_every_shard_has_a_thread(on_cores: Any) -> None:
+    on_cores(2)
+    job, together = Job(setting("descent")), threading.Barrier(2)
+
+    def wait(problem: object, own: int) -> int:
+        """Each waits for the other."""
+        together.wait(timeout=60)
+        return own
+
+    assert job._shards.map(wait, job._problems, [3, 4]) == [3, 4]
