@@ -101,9 +101,9 @@ class Depth(AbstractFigure):
             parts.append(xr.Dataset(numbers))
             shallower = predicted
         data = xr.concat(parts, xr.DataArray(list(self.depths), dims="depth"))
-        data["one_layer_loss"] = minimum(task).loss
-        data["label_power"] = float((fresh.target**2).mean())
-        return data.assign_coords(depth=list(self.depths), step=("time", run.time))
+        data = data.assign_coords(depth=list(self.depths), step=("time", run.time))
+        power = float((fresh.target**2).mean())
+        return data.assign(one_layer_loss=minimum(task).loss, label_power=power)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         one, deep = data.sel(depth=1), data.sel(depth=data["depth"] > 1)
@@ -226,5 +226,4 @@ def _predict(run: Trajectory, seed: int, prompts: Prompts) -> FloatArray:
 def _gain(predicted: FloatArray, other: FloatArray, target: FloatArray) -> FloatArray:
     """How much less the mean-square error is than another's, in its standard errors, [S]."""
     gained = (other - target) ** 2 - (predicted - target) ** 2
-    gain: FloatArray = gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))
-    return gain
+    return gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from string import ascii_lowercase
 from typing import Any, SupportsFloat
 
@@ -33,6 +33,20 @@ def sheet(
     return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
 
 
+def grid(
+    draws: Sequence[Callable[[Axes, xr.Dataset], None]],
+    data: xr.Dataset,
+    columns: int,
+    **options: Any,
+) -> Drawing:
+    """A sheet, as `sheet` makes it, with a lettered panel for each way to draw the data."""
+    drawing, axes = sheet(len(draws) // columns, columns, **options)
+    for panel, draw in zip(axes.flat, draws, strict=True):
+        draw(panel, data)
+    letter(axes.flat)
+    return drawing
+
+
 def join(panels: AnyArray) -> Axes:
     """One panel in place of several that lie side by side on a sheet."""
     first, last = (panels.flat[index].get_subplotspec() for index in (0, -1))
@@ -41,8 +55,7 @@ def join(panels: AnyArray) -> Axes:
         panel.remove()
     rows = slice(first.rowspan.start, last.rowspan.stop)
     columns = slice(first.colspan.start, last.colspan.stop)
-    joined: Axes = drawing.add_subplot(first.get_gridspec()[rows, columns])
-    return joined
+    return drawing.add_subplot(first.get_gridspec()[rows, columns])
 
 
 def letter(panels: Iterable[Axes]) -> None:

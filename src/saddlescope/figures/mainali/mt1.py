@@ -180,8 +180,7 @@ class MT1(AbstractModesFigure):
 def _off_diagonal(matrices: FloatArray) -> FloatArray:
     """The largest entry off the diagonal of each as a share of the largest of all."""
     off = np.abs(matrices) * (1 - np.eye(matrices.shape[-1]))
-    share: FloatArray = off.max((1, 2)) / np.abs(matrices).max((1, 2))
-    return share
+    return off.max((1, 2)) / np.abs(matrices).max((1, 2))
 
 
 def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:

@@ -58,20 +58,19 @@ class Figure3(AbstractFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         run, learned = watch.train("staircase", self.setting), modes(self.setting.task)
         amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
-        data = staircase.staircase_numbers(run)
-        data["learned"] = staircase.learned_share(run, amplitude, basis)
-        data["saturation"] = ("direction", np.cbrt(amplitude))
-        keys = run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
-        data["value"] = (("seed", "time", "head"), run.dataset["v"].to_numpy())
-        data["key"] = (("seed", "time", "head", "direction"), keys)
+        heads, keys = ("seed", "time", "head"), run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
+        data = staircase.staircase_numbers(run).assign(
+            learned=staircase.learned_share(run, amplitude, basis),
+            saturation=("direction", np.cbrt(amplitude)),
+            value=(heads, run.dataset["v"].to_numpy()),
+            key=((*heads, "direction"), keys),
+        )
         data["head_of_drop"] = (("seed", "drop"), staircase.winning_heads(data))
-        directions, cosines = _directions(data)
-        data["direction_of_drop"] = (("seed", "drop"), directions)
-        data["key_alignment"] = (("seed", "drop"), cosines)
+        for name, values in _directions(data).items():
+            data[name] = (("seed", "drop"), values)
         seeds = range(data.sizes["seed"])
         courses = [_followed(run.setting.task, data.isel(seed=index)) for index in seeds]
-        data["predicted_value"] = (("seed", "drop", "time"), np.array(courses))
-        return data
+        return data.assign(predicted_value=(("seed", "drop", "time"), np.array(courses)))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         # Tolerances are those of a theory for a vanishing start, at w = .01. A plateau of finite
@@ -144,7 +143,7 @@ class Figure3(AbstractFigure):
         watch.train("staircase", self.setting).animate(path, seed=seed)
 
 
-def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
+def _directions(data: xr.Dataset) -> dict[str, FloatArray]:
     """Of each drop: the eigenvector whose share changes most, and |cos| of the head's key with it.
 
     Both over (seed, drop); the key is that of the plateau after the drop.
@@ -158,7 +157,7 @@ def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
         key = data["key"].to_numpy()[seed, after, int(data["head_of_drop"][seed, drop])]
         directions[seed, drop] = direction
         cosines[seed, drop] = np.abs(key[direction]) / np.linalg.norm(key)
-    return directions, cosines
+    return {"direction_of_drop": directions, "key_alignment": cosines}
 
 
 def _followed(task: AbstractData, one: xr.Dataset) -> list[FloatArray]:

@@ -70,12 +70,13 @@ def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Data
         losses.append(loss)
         drops.append(drop_times(loss, levels, time))
         plateaus.append([_plateaus(time, row, at) for row, at in zip(loss, drops[-1], strict=True)])
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "loss": (("rank", "seed", "time"), np.array(losses)),
             "level_loss": ("level", levels),
             "plateau_loss": (("rank", "seed", "level"), np.array(plateaus)),
             "drop_time": (("rank", "seed", "drop"), np.array(drops)),
+            "plateau_share": (("rank", "seed", "plateau"), _shares(np.array(drops), until)),
         },
         coords={
             "rank": list(ranks),
@@ -86,14 +87,11 @@ def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Data
             "plateau": np.arange(len(levels) - 1),
         },
     )
-    data["plateau_share"] = (("rank", "seed", "plateau"), _shares(np.array(drops), until))
-    return data
 
 
 def is_multiple(data: xr.Dataset, dimension: str) -> AnyArray:
     """Whether each plateau or level is at a multiple of the rank, over (rank, dimension)."""
-    multiple: AnyArray = data[dimension].to_numpy() % data["rank"].to_numpy()[:, None] == 0
-    return multiple
+    return data[dimension].to_numpy() % data["rank"].to_numpy()[:, None] == 0
 
 
 def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
@@ -182,5 +180,4 @@ def _level_errors(data: xr.Dataset) -> FloatArray:
     errors = np.abs(data["plateau_loss"].to_numpy() - levels) / steps
     judged = is_multiple(data, "level")
     judged[:, -1] = True
-    worst: FloatArray = np.nanmax(np.where(judged[:, None], errors, np.nan), axis=(1, 2))
-    return worst
+    return np.nanmax(np.where(judged[:, None], errors, np.nan), axis=(1, 2))

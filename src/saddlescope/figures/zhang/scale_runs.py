@@ -68,5 +68,4 @@ def _highest_rates(time: FloatArray, loss: FloatArray, least: float) -> FloatArr
     excess = np.maximum(loss - least, 1e-300)
     rates = -np.diff(np.log(excess), axis=-1) / np.diff(time)
     lasting = excess[..., 1:] > 1e-3 * excess[..., :1]
-    highest: FloatArray = np.where(lasting, rates, 0.0).max(axis=-1)
-    return highest
+    return np.where(lasting, rates, 0.0).max(axis=-1)

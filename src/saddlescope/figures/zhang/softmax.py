@@ -136,8 +136,7 @@ def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
         keys, queries = weights["k"].to_numpy(), weights["q"].to_numpy()
         matrices = np.einsum("sthra,sthrb->sthab", keys, queries)
     maps = np.einsum("sth,sthab->stab", weights["v"].to_numpy(), matrices)
-    along: FloatArray = np.einsum("ad,stab,bd->std", basis, maps, basis)
-    return along
+    return np.einsum("ad,stab,bd->std", basis, maps, basis)
 
 
 def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
@@ -174,8 +173,7 @@ def _distance(data: xr.Dataset, name: str) -> FloatArray:
     """How far the plateaus are from linear attention's on the same prompts, in whole falls."""
     known = data[f"{name}_linear_level"].to_numpy()
     fall = np.nanmax(known) - np.nanmin(known)
-    distance: FloatArray = np.abs(data[f"{name}_level"].to_numpy() - known) / fall
-    return distance
+    return np.abs(data[f"{name}_level"].to_numpy() - known) / fall
 
 
 def _learning_order(shares: FloatArray) -> FloatArray:
