@@ -6,13 +6,14 @@ import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
+from saddlescope.comparison._predict import predicted_drop_times
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
 from saddlescope.running.progress_bar import shown
+from saddlescope.theory import plateau_losses
 from saddlescope.trajectory import Result, Trajectory
 
 # A curve of fewer records has no stages.
@@ -56,7 +57,7 @@ def compare(trajectory: Trajectory) -> Comparison:
 def _levels(trajectory: Trajectory, notes: list[str]) -> FloatArray | None:
     setting = trajectory.setting
     try:
-        return predicted_levels(setting.model, setting.task)
+        return plateau_losses(setting.task, model=setting.model)
     except TheoryDoesNotApply as reason:
         notes.append(f"no predicted plateaus: {reason}")
         return None
@@ -197,8 +198,6 @@ def _conserved_drift(trajectory: Trajectory, seed_index: int) -> float | None:
     names = [name for name in trajectory.setting.model.conserved_axes if name in trajectory.dataset]
     if not names or trajectory.outcomes[seed_index].result is Result.DIVERGED:
         return None
-    drifts = []
-    for name in names:
-        values = trajectory.dataset[name].isel(seed=seed_index)
-        drifts.append(float(abs(values - values.isel(time=0)).max(skipna=True)))
-    return max(drifts)
+    values = trajectory.dataset[names].isel(seed=seed_index)
+    drifts = abs(values - values.isel(time=0)).max(skipna=True)
+    return max(float(drifts[name]) for name in names)

@@ -50,9 +50,11 @@ class AlignedRegression(AbstractTask):
         lengths = ContextLengths.make(context_length)
         if not lengths.is_fixed:
             raise InvalidInput("context_length", context_length, "must be one number")
-        object.__setattr__(self, "spectrum", Spectrum.choose(spectrum, covariance))
-        object.__setattr__(self, "context_length", lengths)
-        object.__setattr__(self, "tasks", one_of("tasks", tasks, ("aligned", "independent")))
+        vars(self).update(
+            spectrum=Spectrum.choose(spectrum, covariance),
+            context_length=lengths,
+            tasks=one_of("tasks", tasks, ("aligned", "independent")),
+        )
 
     @property
     def dimension(self) -> int:

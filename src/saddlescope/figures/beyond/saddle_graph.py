@@ -72,15 +72,15 @@ class SaddleGraphFigure(AbstractFigure):
         run, graph = watch.train("staircase", setting), saddle_graph(task)
         nodes, number = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
         assert graph.path is not None
-        directions, maps = np.arange(task.dimension), np.array([p.effective_map for p in nodes])
-        member = [np.isin(directions, point.subset) for point in nodes]
+        member = nodes.modes.membership(point.subset for point in nodes)
+        maps = np.array([point.effective_map for point in nodes])
         weights = [minimal_norm_weights(model, task, point) for point in nodes]
         index = [hessian_index(model, task, one, _ZERO) for one in weights]
         eigenvalues = np.linalg.eigvalsh([hessian(model, task, one) for one in weights])
         edges = [[number[a], number[b]] for a, b in graph.edges]
         path = [number[subset] for subset in graph.path]
         data = staircase_numbers(run).assign(
-            member=(("node", "direction"), np.array(member, np.int32)),
+            member=(("node", "direction"), member.astype(np.int32)),
             node_loss=("node", nodes.losses),
             node_trace=("node", np.trace(maps, axis1=1, axis2=2)),
             inversions=("node", nodes.indices.astype(np.int32)),

@@ -128,6 +128,10 @@ class Modes:
             raise InvalidInput("subset", members, "names an eigenvector that has no drive")
         return tuple(sorted(modes))
 
+    def membership(self, subsets: Iterable[tuple[int, ...]]) -> Bool[np.ndarray, "S D"]:
+        """Sets of modes as rows of flags."""
+        return np.array([np.isin(np.arange(self.dimension), subset) for subset in subsets])
+
     def saddle_index(
         self, membership: Bool[np.ndarray, "S D"], rank: int = 1
     ) -> Int[np.ndarray, " S"]:
