@@ -39,13 +39,8 @@ class MergedAttention(AbstractLinearAttention):
     activation: str = "linear"
     softmax_scale: float = 1.0
 
-    @property
-    def degree(self) -> int:
-        return 2
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.MERGED
+    degree = 2
+    parametrisation = Parametrisation.MERGED
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

@@ -42,17 +42,12 @@ class SeparateAttention(AbstractLinearAttention):
     activation: str = "linear"
     softmax_scale: float = 1.0
 
+    degree = 3
+    parametrisation = Parametrisation.SEPARATE
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "rank", whole_number("rank", self.rank))
-
-    @property
-    def degree(self) -> int:
-        return 3
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.SEPARATE
 
     @property
     def pairs(self) -> int:

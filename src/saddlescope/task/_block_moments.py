@@ -101,8 +101,7 @@ class ContextLaw:
 @np.errstate(over="ignore", invalid="ignore")
 def block_statistics(law: ContextLaw, tasks: TaskMoments, length: int | None) -> Statistics:
     """The exact statistics of all blocks (T6), for any distribution of tasks."""
-    dimension = len(law.covariance)
-    inner = slice(0, dimension)
+    inner = slice(0, len(law.covariance))
     wide, pair, query = law.extended, law.pair, law.query
     four = gaussian_fourth(query)
     power = float(np.einsum("ij,ij->", wide, tasks.second))
@@ -171,8 +170,7 @@ def gaussian_sixth(covariance: FloatArray) -> FloatArray:
 
 
 def _tt(law: ContextLaw) -> FloatArray:
-    dimension = len(law.covariance)
-    inner = slice(0, dimension)
+    inner = slice(0, len(law.covariance))
     covariance, query, four = law.covariance, law.query, gaussian_fourth(law.query)
     pair = law.pair[inner, inner, inner, inner]
     context = np.einsum("abde,cf->abcdef", pair, query)

@@ -39,6 +39,8 @@ class AlignedRegression(AbstractTask):
     context_length: ContextLengths
     tasks: str
 
+    has_vector_labels = True
+
     def __init__(
         self,
         spectrum: object = None,
@@ -64,10 +66,6 @@ class AlignedRegression(AbstractTask):
     def common_basis(self) -> FloatArray | None:
         """U, the eigenvectors of the inputs' covariance, [D, D], as columns."""
         return self.spectrum.basis
-
-    @property
-    def has_vector_labels(self) -> bool:
-        return True
 
     def moments(self) -> RegressionMoments:
         r"""The moments behind $E\|y_q - W\hat\Sigma M x_q\|^2$, one map M for all labels.

@@ -135,8 +135,8 @@ class TaskPool(AbstractTask):
         return {"in_weight" if labels == "random" else "pool": memory, "in_context": self.law}
 
     def sampler(self) -> RegressionSampler:
-        random = self.labels == "random"
-        return self.law.pool_sampler(self.tasks, self.share, random_labels=random)
+        is_random = self.labels == "random"
+        return self.law.pool_sampler(self.tasks, self.share, random_labels=is_random)
 
     def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""

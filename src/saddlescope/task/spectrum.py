@@ -141,8 +141,7 @@ class Spectrum:
 
     def written(self) -> object:
         """The eigenvalues alone, where they belong to the coordinate axes in order."""
-        in_order = np.array_equal(self.basis, np.eye(self.dimension))
-        return self.eigenvalues if in_order else self
+        return self.eigenvalues if self.is_in_order else self
 
     @property
     def dimension(self) -> int:
@@ -168,6 +167,11 @@ class Spectrum:
     def is_axis_aligned(self) -> bool:
         """Whether the eigenvectors are coordinate axes."""
         return bool(np.isin(np.abs(self.basis), (0.0, 1.0)).all())
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the eigenvectors are the coordinate axes in their order."""
+        return np.array_equal(self.basis, np.eye(self.dimension))
 
     @property
     def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
