@@ -14,7 +14,7 @@ from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
 from saddlescope.running.progress_bar import shown
 from saddlescope.theory import plateau_losses
-from saddlescope.trajectory import Result, Trajectory
+from saddlescope.trajectory import Outcome, Result, Trajectory
 
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
@@ -29,11 +29,10 @@ def compare(trajectory: Trajectory) -> Comparison:
     crossings = _crossings(trajectory, middles)
     seeds = []
     for index, seed in enumerate(trajectory.setting.seeds):
-        loss = trajectory.loss[index]
-        finite = np.isfinite(loss)
-        time, loss = trajectory.time[finite], loss[finite]
+        finite = np.isfinite(trajectory.loss[index])
+        time, loss = trajectory.time[finite], trajectory.loss[index, finite]
         drops = (
-            _measured_stages(trajectory, index)
+            _measured_stages(time, loss, trajectory.outcomes[index])
             if levels is None
             else _measured_drops(
                 time, loss, middles, [row[index] for row in crossings], predicted[index]
@@ -121,18 +120,17 @@ def _measured_drops(
     )
 
 
-def _measured_stages(trajectory: Trajectory, seed_index: int) -> tuple[DropComparison, ...]:
+def _measured_stages(
+    time: FloatArray, loss: FloatArray, outcome: Outcome
+) -> tuple[DropComparison, ...]:
     """Where no levels are predicted: the drops that the curve itself shows."""
-    finite = np.isfinite(trajectory.loss[seed_index])
-    loss, time = trajectory.loss[seed_index, finite], trajectory.time[finite]
     # What a diverging seed falls through on its way means nothing.
-    diverged = trajectory.outcomes[seed_index].result is Result.DIVERGED
+    diverged = outcome.result is Result.DIVERGED
     if diverged or loss.size < _FEWEST_FOR_STAGES or np.abs(loss).max() > LARGEST_VALUE:
         return ()
-    drops = stages(loss, time).drops
     return tuple(
         DropComparison(number, drop.time, None, drop.before, drop.after)
-        for number, drop in enumerate(drops, start=1)
+        for number, drop in enumerate(stages(loss, time).drops, start=1)
     )
 
 

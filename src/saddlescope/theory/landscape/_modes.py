@@ -112,8 +112,7 @@ class Modes:
     @cached_property
     def levels(self) -> Float[np.ndarray, " levels"]:
         """The losses after 0, 1, 2, … modes are learned in order (T7, T17)."""
-        falls = np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
-        return self.label_power - falls
+        return self.label_power - np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
 
     def subset(self, members: object) -> tuple[int, ...]:
         """A valid set of modes: each one once, in rising order, all of them learnable."""
