@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -142,13 +144,11 @@ class ContextLengthsFigure(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
-        _draw_runs(axes[0, 0], data.isel(seed=0), self.shorter, self.longer)
-        _draw_levels(axes[0, 1], data)
-        _draw_times(axes[0, 2], data)
+        runs = partial(_draw_runs, pairs=list(zip(self.shorter, self.longer, strict=True)))
+        draws = (runs, _draw_levels, _draw_times)
+        drawing = panels.grid(draws, data, 3, width=3.3, height=3.0)
         first = float(np.nanmin(data["drop_time"])) / 3
-        panels.letter(axes.flat)
-        axes[0, 0].set(xlim=(first, self.setting.method.end))
+        drawing.axes[0].set(xlim=(first, self.setting.method.end))
         return drawing
 
     def _at(self, length: object) -> Setting:
@@ -162,15 +162,14 @@ class ContextLengthsFigure(AbstractFigure):
         return float(plateau_losses(self._at(mixed).task)[-1])
 
 
-def _draw_runs(
-    axes: Axes, one: xr.Dataset, shorter: tuple[int, ...], longer: tuple[int, ...]
-) -> None:
+def _draw_runs(axes: Axes, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -> None:
+    one = data.isel(seed=0)
     fixed = f"fixed $N={1 / float((1 / one['effective_length']).mean()):.0f}$"
     axes.plot(one["time"], one["reference_loss"], color="0.75", linewidth=4, label=fixed)
     panels.levels(axes, one["reference_level"], "its levels (T7)")
     stroke = [0.75 * float(one["time"][-1]), float(one["time"][-1])]
     signs = ("-", (0, (5, 1)), (0, (1, 1)))
-    for index, (short, long) in enumerate(zip(shorter, longer, strict=True)):
+    for index, (short, long) in enumerate(pairs):
         label = f"$N={short}$ or ${long}$"
         row, sign = one["sampled_loss"][index], signs[index % 3]
         axes.plot(one["time"], row, color=panels.colour(index), linestyle=sign, label=label)

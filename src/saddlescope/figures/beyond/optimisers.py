@@ -152,8 +152,7 @@ class Optimisers(AbstractFigure):
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:
     """With which power of the scale the first drop's time goes, in each seed."""
-    times = np.log(data[f"{name}_first_drop"].to_numpy())
-    return np.polyfit(np.log(data["scale"]), times, 1)[0]
+    return np.polyfit(np.log(data["scale"]), np.log(data[f"{name}_first_drop"]), 1)[0]
 
 
 def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:

@@ -86,8 +86,7 @@ class StaircasePrediction(AbstractFigure):
 
 def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     """Measured against predicted; drops that do not come lie on the frame."""
-    until = float(data.attrs["until"])
-    ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * until])
+    ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * float(data.attrs["until"])])
     axes.plot(ends, ends, color="black", zorder=0, label="equal", **THEORY)
     for drop in range(data.sizes["drop"]):
         axes.plot(

@@ -33,6 +33,14 @@ def sheet(
     return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
 
 
+def sheet_of(count: int, columns: int, **options: Any) -> tuple[Drawing, Any]:
+    """A sheet, as `sheet` makes it, of so many panels; places that are left over stay empty."""
+    drawing, axes = sheet(-(-count // columns), columns, **options)
+    for panel in axes.flat[count:]:
+        panel.set_axis_off()
+    return drawing, axes
+
+
 def grid(
     draws: Sequence[Callable[[Axes, xr.Dataset], None]],
     data: xr.Dataset,
@@ -96,6 +104,12 @@ def seed_band(axes: Axes, curves: xr.DataArray, tint: str, label: str) -> None:
     if curves.sizes["seed"] > 1:
         low, high = curves.min("seed"), curves.max("seed")
         axes.fill_between(step, low, high, color=tint, alpha=0.25, linewidth=0)
+
+
+def head_curves(axes: Axes, curves: xr.DataArray, tint: str) -> None:
+    """Thin curves over (head, step), one a head."""
+    for curve in curves.transpose("head", "step"):
+        axes.plot(curve["step"].to_numpy(), curve, color=tint, linewidth=0.5, alpha=0.5)
 
 
 def tidy(drawing: Figure) -> None:

@@ -61,17 +61,14 @@ class Figure1(AbstractFigure):
         run, other = (watch.train(name, one) for name, one in watch.each(settings.items()))
         apart = run.dataset["effective_map"].to_numpy() - other.dataset["effective_map"].to_numpy()
         balance, axes = run.dataset["value_balance"].to_numpy(), ("seed", "time")
-        return (
-            merged_run.merged_numbers(run)
-            .drop_vars("predicted_diagonal")
-            .assign(
-                network_loss=(axes, other.loss),
-                network_distance=(axes, np.abs(apart).max(axis=(2, 3))),
-                balance_change=(axes, np.abs(balance - balance[:, :1]).max(axis=(2, 3))),
-                value_square=(axes, (run.dataset["v"].to_numpy() ** 2).sum(axis=2)),
-                prompt_distance=("seed", _prompt_distances(run, self.prompts)),
-                drop_count=("seed", [float(len(stages.drops)) for stages in run.stages()]),
-            )
+        data = merged_run.merged_numbers(run).drop_vars("predicted_diagonal")
+        return data.assign(
+            network_loss=(axes, other.loss),
+            network_distance=(axes, np.abs(apart).max(axis=(2, 3))),
+            balance_change=(axes, np.abs(balance - balance[:, :1]).max(axis=(2, 3))),
+            value_square=(axes, (run.dataset["v"].to_numpy() ** 2).sum(axis=2)),
+            prompt_distance=("seed", _prompt_distances(run, self.prompts)),
+            drop_count=("seed", [float(len(stages.drops)) for stages in run.stages()]),
         )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:

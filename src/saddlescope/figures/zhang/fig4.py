@@ -68,14 +68,10 @@ class Figure4(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        columns = min(2, data.sizes["rank"])
-        rows = -(-data.sizes["rank"] // columns)
-        drawing, axes = panels.sheet(rows, columns, width=3.6, height=2.4, sharey=True)
+        count = data.sizes["rank"]
+        drawing, axes = panels.sheet_of(count, min(2, count), width=3.6, height=2.4, sharey=True)
         middles = staircase.midway(data["level_loss"].to_numpy())
-        for index, panel in enumerate(axes.flat):
-            if index >= data.sizes["rank"]:
-                panel.remove()
-                continue
+        for index, panel in enumerate(axes.flat[:count]):
             one = data.isel(rank=index)
             rank_runs.draw_rank(panel, one, "abcdefgh"[index])
             for row, times in enumerate(one["predicted_drop_time"]):

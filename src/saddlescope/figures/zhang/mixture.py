@@ -77,10 +77,11 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
             "conserved_drift": ("seed", drift.to_numpy()),
         }
         for name, law in {"training": statistics, **tests}.items():
-            for prefix, source in (("", run), ("one_head_", alone)):
-                curves = source.dataset[LOSSES[name]].to_numpy()
-                numbers[prefix + name] = (("seed", "time"), curves)
-            numbers[f"best_{name}"] = block_loss(law, best.coefficients)
+            numbers |= {
+                name: (("seed", "time"), run.dataset[LOSSES[name]].to_numpy()),
+                f"one_head_{name}": (("seed", "time"), alone.dataset[LOSSES[name]].to_numpy()),
+                f"best_{name}": block_loss(law, best.coefficients),
+            }
         parts.append(xr.Dataset(numbers, {"seed": list(one.seeds), "time": run.time}))
     return xr.concat(parts, xr.Variable("share", list(shares)), data_vars="all")
 

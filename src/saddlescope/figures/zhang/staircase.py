@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from saddlescope.arrays import nan_padded
 from saddlescope.attention import RandomStart, SeparateAttention
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison import compare
@@ -69,9 +70,12 @@ def predicted_drop_times(setting: Setting, seed: int) -> FloatArray:
     model, task = setting.model, setting.task
     weights = setting.init.weights(model, task, seed)
     drops = predict_staircase(model, task, weights, until=setting.method.end).drops
-    times = np.full(task.dimension, np.nan)
-    times[: len(drops)] = [drop.time for drop in drops]
-    return times
+    return nan_padded([[drop.time for drop in drops]], task.dimension)[0]
+
+
+def padded_loss(run: Trajectory, time: FloatArray) -> FloatArray:
+    """Each seed's loss at all of these times: a run whose seeds have all converged ends early."""
+    return np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
 
 
 def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> xr.DataArray:
