@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -45,6 +46,20 @@ def apply_to_rows(rows: Float[Array, "J D"], matrix: Float[Array, "D D"]) -> Flo
     if pairs * dimension**2 <= _FUSED_PRODUCTS:
         return (rows[:, None, :] * matrix[None, :, :]).sum(-1)
     return rows @ matrix.T
+
+
+def nan_padded(
+    rows: Sequence[Sequence[float | None]], width: int
+) -> Float[np.ndarray, "rows width"]:
+    """Rows of one width, NaN where there is nothing.
+
+    >>> nan_padded([[1.0, None], [2.0]], 2).tolist()
+    [[1.0, nan], [2.0, nan]]
+    """
+    table = np.full((len(rows), width), np.nan)
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = np.array(row, dtype=float)
+    return table
 
 
 def vectorise(matrix: Float[Array, "*S D D"]) -> Float[Array, "*S DD"]:

@@ -36,16 +36,14 @@ def whole_number(
     field: str, value: object, at_least: int = 1, at_most: int = LARGEST_WHOLE_NUMBER
 ) -> int:
     """A whole number no smaller than `at_least` and no larger than `at_most`."""
-    allowed = f"must be a whole number, at least {at_least}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInput(field, value, allowed)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     try:
-        whole = int(value)  # type: ignore[call-overload]
+        whole = int(value) if is_number else None  # type: ignore[call-overload]
     except (OverflowError, ValueError):
         # Infinity, or no number at all.
-        raise InvalidInput(field, value, allowed) from None
-    if whole != value or whole < at_least:
-        raise InvalidInput(field, value, allowed)
+        whole = None
+    if whole is None or whole != value or whole < at_least:
+        raise InvalidInput(field, value, f"must be a whole number, at least {at_least}")
     if whole > at_most:
         raise InvalidInput(field, value, f"must be a whole number, at most {at_most}")
     return int(whole)

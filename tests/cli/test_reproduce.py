@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from saddlescope.cli import main
-from saddlescope.comparison import _compare, _predict
+from saddlescope.comparison import _compare
 from saddlescope.errors import Interrupted
 from saddlescope.figures import FIGURES
 from saddlescope.figures.kit import reproduction
@@ -67,9 +67,9 @@ def test_a_figure_in_another_setting(capsys: pytest.CaptureFixture[str]) -> None
 def test_an_unexpected_verdict_ends_with_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true_levels = _predict.predicted_levels
-    wrong = lambda task, model: 1.05 * true_levels(task, model)  # noqa: E731
-    monkeypatch.setattr(_compare, "predicted_levels", wrong)
+    true_levels = _compare.plateau_losses
+    wrong = lambda task, model: 1.05 * true_levels(task, model=model)  # noqa: E731
+    monkeypatch.setattr(_compare, "plateau_losses", wrong)
     answer = Answer(capsys, *SMALL, "--json")
     assert answer.code == 1
     assert json.loads(answer.out)["as_expected"] is False

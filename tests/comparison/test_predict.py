@@ -7,8 +7,8 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.comparison import Prediction
-from saddlescope.comparison._predict import predicted_levels
 from saddlescope.errors import InvalidInput
+from saddlescope.theory import plateau_losses
 
 TASK = ss.InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
 # THEORY T7.
@@ -34,10 +34,9 @@ def test_separate_attention_has_all_plateaus_and_fixed_points(prediction: Predic
 
 
 def test_few_heads_reach_few_plateaus() -> None:
-    assert predicted_levels(ss.SeparateAttention(heads=2), TASK) == pytest.approx(
-        LEVELS[:3], abs=5e-6
-    )
-    assert predicted_levels(ss.ConvolutionalNetwork(heads=1), TASK).size == 2
+    reached = plateau_losses(TASK, model=ss.SeparateAttention(heads=2))
+    assert reached == pytest.approx(LEVELS[:3], abs=5e-6)
+    assert plateau_losses(TASK, model=ss.ConvolutionalNetwork(heads=1)).size == 2
 
 
 @pytest.mark.parametrize("model", [ss.MergedAttention(8), ss.TwoLayerNetwork(8)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from saddlescope.risk import Objective
     from saddlescope.task import AbstractData, Prompts
+
+
+T = TypeVar("T")
 
 
 class Parametrisation(Enum):
@@ -138,10 +141,9 @@ class AbstractAttention(abc.ABC):
         if not isinstance(weights, Mapping) or set(weights) != set(shapes):
             got = sorted(weights) if isinstance(weights, Mapping) else weights
             raise InvalidInput("weights", got, f"must name {', '.join(shapes)}")
-        ensemble = np.ndim(weights[next(iter(shapes))]) == len(next(iter(shapes.values()))) + 1
-        lead: tuple[int, ...] = ()
-        if ensemble:
-            lead = (np.shape(weights[next(iter(shapes))])[0],)
+        first, own = next(iter(shapes.items()))
+        given = np.shape(weights[first])
+        lead = given[:1] if len(given) == len(own) + 1 else ()
         return {
             name: real_array(f"weights[{name!r}]", weights[name], lead + shape)
             for name, shape in shapes.items()
@@ -162,6 +164,10 @@ class AbstractLinearAttention(AbstractAttention):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("blocks", self.blocks, ("reduced", "full"))
+
+    def _with_blocks(self, reduced: dict[str, T], others: dict[str, T]) -> dict[str, T]:
+        """What belongs to the weights by name, with that of the `others` where all blocks train."""
+        return reduced if self.blocks == "reduced" else {**reduced, **others}
 
     @property
     def parametrisation(self) -> Parametrisation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -46,14 +46,13 @@ class LinearTransformer(AbstractAttention):
     blocks: str = "reduced"
     normalisation: str = "context"
     heads = 1
+    degree = 2
+    has_vector_labels = True
+    conserved_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {"norm_balance": ()}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("blocks", self.blocks, ("reduced", "full"))
-
-    @property
-    def degree(self) -> int:
-        return 2
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
@@ -74,16 +73,8 @@ class LinearTransformer(AbstractAttention):
         return {"norm_balance": sum(signed)}
 
     @property
-    def conserved_axes(self) -> Mapping[str, tuple[str, ...]]:
-        return {"norm_balance": ()}
-
-    @property
     def has_exact_loss(self) -> bool:
         return self.blocks == "reduced"
-
-    @property
-    def has_vector_labels(self) -> bool:
-        return True
 
     def _objective(self, task: AbstractData, gain: float) -> Objective:
         objective = task.vector_objective(gain)

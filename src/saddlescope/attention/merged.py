@@ -39,30 +39,25 @@ class MergedAttention(AbstractLinearAttention):
     activation: str = "linear"
     softmax_scale: float = 1.0
 
-    @property
-    def degree(self) -> int:
-        return 2
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.MERGED
+    degree = 2
+    parametrisation = Parametrisation.MERGED
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
-        reduced = {"v": ("head",), "U": ("head", "dim", "query_dim")}
-        if self.blocks == "reduced":
-            return reduced
-        return {**reduced, "nu": ("head", "dim"), "u": ("head", "query_dim")}
+        return self._with_blocks(
+            {"v": ("head",), "U": ("head", "dim", "query_dim")},
+            {"nu": ("head", "dim"), "u": ("head", "query_dim")},
+        )
 
     def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
         rows = (self.heads, dimension)
-        reduced = {"v": (self.heads,), "U": (*rows, dimension)}
-        return reduced if self.blocks == "reduced" else {**reduced, "nu": rows, "u": rows}
+        return self._with_blocks(
+            {"v": (self.heads,), "U": (*rows, dimension)}, {"nu": rows, "u": rows}
+        )
 
     def deviations(self, dimension: int) -> dict[str, float]:
         entry = self.heads**-0.5
-        reduced = {"v": entry, "U": entry / dimension}
-        return reduced if self.blocks == "reduced" else {**reduced, "nu": 0.0, "u": 0.0}
+        return self._with_blocks({"v": entry, "U": entry / dimension}, {"nu": 0.0, "u": 0.0})
 
     def capacity(self, dimension: int) -> int:
         return dimension

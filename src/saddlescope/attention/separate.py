@@ -42,17 +42,12 @@ class SeparateAttention(AbstractLinearAttention):
     activation: str = "linear"
     softmax_scale: float = 1.0
 
+    degree = 3
+    parametrisation = Parametrisation.SEPARATE
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "rank", whole_number("rank", self.rank))
-
-    @property
-    def degree(self) -> int:
-        return 3
-
-    @property
-    def parametrisation(self) -> Parametrisation:
-        return Parametrisation.SEPARATE
 
     @property
     def pairs(self) -> int:
@@ -61,22 +56,23 @@ class SeparateAttention(AbstractLinearAttention):
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         pairs = ("head", "rank", "dim")
-        reduced = {"v": ("head",), "k": pairs, "q": pairs}
-        if self.blocks == "reduced":
-            return reduced
-        return {**reduced, "nu": ("head", "dim"), "kappa": ("head", "rank")}
+        return self._with_blocks(
+            {"v": ("head",), "k": pairs, "q": pairs},
+            {"nu": ("head", "dim"), "kappa": ("head", "rank")},
+        )
 
     def shapes(self, dimension: int) -> dict[str, tuple[int, ...]]:
         pairs = (self.heads, self.rank, dimension)
-        reduced = {"v": (self.heads,), "k": pairs, "q": pairs}
-        if self.blocks == "reduced":
-            return reduced
-        return {**reduced, "nu": (self.heads, dimension), "kappa": (self.heads, self.rank)}
+        return self._with_blocks(
+            {"v": (self.heads,), "k": pairs, "q": pairs},
+            {"nu": (self.heads, dimension), "kappa": (self.heads, self.rank)},
+        )
 
     def deviations(self, dimension: int) -> dict[str, float]:
         entry = (self.heads * self.rank * dimension) ** -0.5
-        reduced = {"v": self.heads**-0.5, "k": entry, "q": entry}
-        return reduced if self.blocks == "reduced" else {**reduced, "nu": 0.0, "kappa": 0.0}
+        return self._with_blocks(
+            {"v": self.heads**-0.5, "k": entry, "q": entry}, {"nu": 0.0, "kappa": 0.0}
+        )
 
     def capacity(self, dimension: int) -> int:
         return min(dimension, self.heads * self.rank)

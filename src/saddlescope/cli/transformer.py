@@ -66,15 +66,13 @@ def induction(
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures.mainali.induction import Induction
-    from saddlescope.transformer import InductionExperiment
+    from saddlescope.transformer import Corpus
 
     texts, size = only_fields(words), word_of("preset", preset, Preset)
-    figure: AbstractFigure = Induction()
+    more: tuple[str, ...] = ()
     if size is Preset.large:
-        figure = Induction(InductionExperiment.large(texts.get("corpus", "repeated")))
-    elif size is Preset.quick:
-        figure = Induction.quick()
-    _make(figure, texts, out, as_json)
+        more = ("--corpus", word_of("corpus", texts.get("corpus", Corpus.repeated), Corpus))
+    _make(Induction, size, more, texts, out, as_json)
 
 
 def grokking(
@@ -84,15 +82,8 @@ def grokking(
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures.mainali.grokking import Grokking
-    from saddlescope.transformer import GrokkingExperiment
 
-    size = word_of("preset", preset, Preset)
-    figure: AbstractFigure = Grokking()
-    if size is Preset.large:
-        figure = Grokking(GrokkingExperiment.large())
-    elif size is Preset.quick:
-        figure = Grokking.quick()
-    _make(figure, only_fields(words), out, as_json)
+    _make(Grokking, word_of("preset", preset, Preset), (), only_fields(words), out, as_json)
 
 
 def experiment_help(verb: str) -> str:
@@ -104,10 +95,19 @@ def experiment_help(verb: str) -> str:
     return "\n".join(["", "The fields of the experiment:", *field_lines(cls)])
 
 
-def _make(figure: AbstractFigure, texts: dict[str, str], out: Path | None, as_json: bool) -> None:
+def _make(
+    kind: type[AbstractFigure],
+    size: Preset,
+    more: tuple[str, ...],
+    texts: dict[str, str],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Make the preset of a figure that a size, and `more` words, choose."""
     from saddlescope.figures import EXPERIMENTS
 
-    (changed,) = with_fields([figure], texts)
-    folder = out or Path("out") / figure.id
+    words = () if size is Preset.default else ("--preset", size.value, *more)
+    figures = with_fields([kind.presets()[words]], texts)
+    folder = out or Path("out") / kind.id
     title = "Small transformers, measured and judged"
-    make_and_show([changed], EXPERIMENTS, folder, films=False, as_json=as_json, title=title)
+    make_and_show(figures, EXPERIMENTS, folder, films=False, as_json=as_json, title=title)

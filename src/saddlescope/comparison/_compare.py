@@ -6,14 +6,15 @@ import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._predict import predicted_drop_times, predicted_levels
+from saddlescope.comparison._predict import predicted_drop_times
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
 from saddlescope.running.progress_bar import shown
-from saddlescope.trajectory import Result, Trajectory
+from saddlescope.theory import plateau_losses
+from saddlescope.trajectory import Outcome, Result, Trajectory
 
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
@@ -28,11 +29,10 @@ def compare(trajectory: Trajectory) -> Comparison:
     crossings = _crossings(trajectory, middles)
     seeds = []
     for index, seed in enumerate(trajectory.setting.seeds):
-        loss = trajectory.loss[index]
-        finite = np.isfinite(loss)
-        time, loss = trajectory.time[finite], loss[finite]
+        finite = np.isfinite(trajectory.loss[index])
+        time, loss = trajectory.time[finite], trajectory.loss[index, finite]
         drops = (
-            _measured_stages(trajectory, index)
+            _measured_stages(time, loss, trajectory.outcomes[index])
             if levels is None
             else _measured_drops(
                 time, loss, middles, [row[index] for row in crossings], predicted[index]
@@ -56,7 +56,7 @@ def compare(trajectory: Trajectory) -> Comparison:
 def _levels(trajectory: Trajectory, notes: list[str]) -> FloatArray | None:
     setting = trajectory.setting
     try:
-        return predicted_levels(setting.model, setting.task)
+        return plateau_losses(setting.task, model=setting.model)
     except TheoryDoesNotApply as reason:
         notes.append(f"no predicted plateaus: {reason}")
         return None
@@ -120,18 +120,17 @@ def _measured_drops(
     )
 
 
-def _measured_stages(trajectory: Trajectory, seed_index: int) -> tuple[DropComparison, ...]:
+def _measured_stages(
+    time: FloatArray, loss: FloatArray, outcome: Outcome
+) -> tuple[DropComparison, ...]:
     """Where no levels are predicted: the drops that the curve itself shows."""
-    finite = np.isfinite(trajectory.loss[seed_index])
-    loss, time = trajectory.loss[seed_index, finite], trajectory.time[finite]
     # What a diverging seed falls through on its way means nothing.
-    diverged = trajectory.outcomes[seed_index].result is Result.DIVERGED
+    diverged = outcome.result is Result.DIVERGED
     if diverged or loss.size < _FEWEST_FOR_STAGES or np.abs(loss).max() > LARGEST_VALUE:
         return ()
-    drops = stages(loss, time).drops
     return tuple(
         DropComparison(number, drop.time, None, drop.before, drop.after)
-        for number, drop in enumerate(drops, start=1)
+        for number, drop in enumerate(stages(loss, time).drops, start=1)
     )
 
 
@@ -194,8 +193,6 @@ def _conserved_drift(trajectory: Trajectory, seed_index: int) -> float | None:
     names = [name for name in trajectory.setting.model.conserved_axes if name in trajectory.dataset]
     if not names or trajectory.outcomes[seed_index].result is Result.DIVERGED:
         return None
-    drifts = []
-    for name in names:
-        values = trajectory.dataset[name].isel(seed=seed_index)
-        drifts.append(float(abs(values - values.isel(time=0)).max(skipna=True)))
-    return max(drifts)
+    values = trajectory.dataset[names].isel(seed=seed_index)
+    drifts = abs(values - values.isel(time=0)).max(skipna=True)
+    return max(float(drifts[name]) for name in names)

@@ -61,7 +61,7 @@ def predict(
     levels: FloatArray | None = None
     points: tuple[PredictedPoint, ...] = ()
     try:
-        levels = predicted_levels(model, task)
+        levels = theory.plateau_losses(task, model=model)
         if is_merged(model) or task.dimension <= _LISTED_DIMENSIONS:
             fixed_points = theory.fixed_points(task, model=model)
             points = tuple(PredictedPoint(p.subset, p.loss, p.index) for p in fixed_points)
@@ -88,16 +88,11 @@ def _end(setting: Setting) -> float:
     return float(setting.method.flow_time(np.array([setting.method.end]), unit)[0])
 
 
-def predicted_levels(model: AbstractAttention, task: AbstractData) -> FloatArray:
-    """The plateaus that training visits in turn: two if merged, else those of T7 within reach."""
-    return theory.plateau_losses(task, model=model)
-
-
 def predicted_drop_times(
     model: AbstractAttention, task: AbstractData, weights: Weights, until: float
 ) -> tuple[float | None, ...]:
     """When each drop comes, from initial weights alone (T10, T13); None: not by `until`."""
-    levels = predicted_levels(model, task)
+    levels = theory.plateau_losses(task, model=model)
     start = linear_model(model).effective_map(weights, model.gain(task.fixed_length))
     loss = population_law(task).moments().loss(np.asarray(start))
     if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):

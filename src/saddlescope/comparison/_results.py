@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from saddlescope import tables
-from saddlescope.checks import FloatArray
+from saddlescope.arrays import nan_padded
 from saddlescope.trajectory import Result
 
 # The table of fixed points is printed up to this many.
@@ -76,7 +76,7 @@ class Prediction:
         learned = np.zeros((len(self.fixed_points), directions), dtype=bool)
         for row, point in zip(learned, self.fixed_points, strict=True):
             row[list(point.subset)] = True
-        times = _padded([seed.drop_times for seed in self.seeds], max(len(levels) - 1, 0))
+        times = nan_padded([seed.drop_times for seed in self.seeds], max(len(levels) - 1, 0))
         return xr.Dataset(
             {
                 "level_loss": ("level", levels),
@@ -193,6 +193,9 @@ class Comparison:
     notes: tuple[str, ...]
     """What the theory could not say, and why."""
 
+    headings = ("seed", "drop", "loss before", "loss after", "time", "predicted", "error")
+    """The table's column headings."""
+
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
         return asdict(self)
@@ -216,7 +219,7 @@ class Comparison:
         drops = [seed.drops for seed in self.seeds]
         count = max(map(len, drops), default=0)
         before, after, times, predicted, errors = (
-            _padded([[getattr(drop, name) for drop in row] for row in drops], count)
+            nan_padded([[getattr(drop, name) for drop in row] for row in drops], count)
             for name in ("loss_before", "loss_after", "time", "predicted_time", "error")
         )
         plateaus = np.concatenate([before[:, :1], after], axis=1)
@@ -263,11 +266,6 @@ class Comparison:
             )
 
     @property
-    def headings(self) -> tuple[str, ...]:
-        """The table's column headings."""
-        return ("seed", "drop", "loss before", "loss after", "time", "predicted", "error")
-
-    @property
     def summary(self) -> tuple[str, ...]:
         """What is worth saying besides the table, a line each."""
         lines = []
@@ -296,14 +294,6 @@ class Comparison:
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
         return ((seed, drop) for seed in self.seeds for drop in seed.drops)
-
-
-def _padded(rows: Sequence[Sequence[float | None]], width: int) -> FloatArray:
-    """Rows of one width, NaN where there is nothing."""
-    table = np.full((len(rows), width), np.nan)
-    for index, row in enumerate(rows):
-        table[index, : len(row)] = np.array(row, dtype=float)
-    return table
 
 
 def _axes(seeds: Sequence[int], drops: int, levels: int) -> dict[str, Any]:

@@ -66,8 +66,7 @@ class FactoredMatrix:
         except ValueError:
             allowed = f"must have leading axes that broadcast with {tuple(left.shape[:-2])}"
             raise InvalidInput("right.shape", tuple(right.shape), allowed) from None
-        object.__setattr__(self, "left", left)
-        object.__setattr__(self, "right", right)
+        vars(self).update(left=left, right=right)
 
     def __repr__(self) -> str:
         return f"FactoredMatrix(shape={self.shape}, inner={self.left.shape[-1]})"
@@ -94,11 +93,12 @@ class FactoredMatrix:
     def __getitem__(self, index: Any) -> FactoredMatrix:
         leading, given = self.shape[:-2], index if isinstance(index, tuple) else (index,)
         whole = () if any(part is Ellipsis for part in given) else (Ellipsis,)
-        xp, chosen = namespace(self.left), []
-        for factor in (self.left, self.right):
-            full = xp.broadcast_to(factor, (*leading, *factor.shape[-2:]))
-            chosen.append(full[(*given, *whole, slice(None), slice(None))])
-        return FactoredMatrix(*chosen)
+        left, right = (
+            namespace(factor).broadcast_to(factor, (*leading, *factor.shape[-2:]))
+            for factor in (self.left, self.right)
+        )
+        chosen = (*given, *whole, slice(None), slice(None))
+        return FactoredMatrix(left[chosen], right[chosen])
 
     def __matmul__(self, other: Numbers | FactoredMatrix) -> FactoredMatrix | Array:
         if isinstance(other, FactoredMatrix):

@@ -89,8 +89,7 @@ class Stages:
 
     def __repr__(self) -> str:
         """A table with a line for each stage, in order of time."""
-        table = text_table(_HEADINGS, self._cells(), left=1, rule=False)
-        return f"{self._title}\n{table}"
+        return f"{self._title}\n{text_table(_HEADINGS, self._cells(), left=1, rule=False)}"
 
     def _repr_html_(self) -> str:
         return paragraphs([self._title]) + html_table(_HEADINGS, self._cells())
@@ -157,8 +156,7 @@ def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = N
     _established(descent, candidates, finest * fall, CONTRAST)
     # Only then, and with no second look at the pauses: two plateaus that a small drop parts would
     # make one slow drop of whatever is beside them.
-    levels = _established(descent, candidates, share * fall, 0.0)
-    return _described(descent, levels, share)
+    return _described(descent, _established(descent, candidates, share * fall, 0.0), share)
 
 
 def _established(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
 from matplotlib.colors import LogNorm, to_hex
@@ -52,23 +52,6 @@ _MARKERS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Window:
-    """The limits and scales of a panel, in which distances are those that are seen."""
-
-    axes: Axes = field(repr=False)
-
-    def shares(self, values: FloatArray, axis: str) -> FloatArray:
-        """Values as shares of the panel; NaN where a logarithm has none."""
-        one = getattr(self.axes, f"{axis}axis")
-        ends = np.asarray(one.get_view_interval(), dtype=float)
-        values = np.asarray(values, dtype=float)
-        if one.get_scale() == "log":
-            values = np.where(values > 0, values, np.nan)
-        low, high = one.get_transform().transform(ends)
-        return np.asarray((one.get_transform().transform(values) - low) / (high - low))
-
-
 class About(NamedTuple):
     """What all layers begin with."""
 
@@ -79,17 +62,12 @@ class About(NamedTuple):
 
 def read_layers(axes: Axes) -> list[AbstractLayer]:
     """Everything that is drawn in data of the axes, the lowest first."""
-    window = Window(axes)
-    layers: list[AbstractLayer] = []
-    bars = {
-        id(bar) for group in axes.containers if isinstance(group, BarContainer) for bar in group
-    }
-    for group in axes.containers:
-        if isinstance(group, BarContainer):
-            layers += _bars(group)
+    groups = [group for group in axes.containers if isinstance(group, BarContainer)]
+    layers: list[AbstractLayer] = [boxes for group in groups for boxes in _bars(group)]
+    read = {id(bar) for group in groups for bar in group} | {id(axes.patch)}
     for artist in axes.get_children():
-        if artist.get_visible() and id(artist) not in bars and artist is not axes.patch:
-            layers += _layers_of(artist, axes, window)
+        if artist.get_visible() and id(artist) not in read:
+            layers += _layers_of(artist, axes)
     return sorted(layers, key=lambda layer: layer.order)
 
 
@@ -145,35 +123,24 @@ def _look_of_cloud(cloud: PathCollection, alpha: float) -> Look | None:
     return Look(_pair(colour), marker="circle", size=size, filled=filled, alpha=alpha)
 
 
-def _layers_of(artist: Artist, axes: Axes, window: Window) -> Iterator[AbstractLayer]:
+def _layers_of(artist: Artist, axes: Axes) -> Iterable[AbstractLayer]:
     if isinstance(artist, (AxesImage, QuadMesh)):
-        yield _heat_map(artist, axes)
-        return
+        return [_heat_map(artist, axes)]
     if isinstance(artist, Text):
-        yield from _note(artist, axes)
-        return
+        return _note(artist, axes)
     if isinstance(artist, (Quiver, Barbs)) or (look := look_of(artist)) is None:
-        return
+        return []
     about = About(look, _label(artist), float(artist.get_zorder()))
-    if isinstance(artist, Line2D):
-        yield from _line(artist, axes, window, about)
-    elif isinstance(artist, PathCollection):
-        yield from _cloud(artist, window, about)
-    elif isinstance(artist, (LineCollection, ContourSet)):
-        yield from _curve(*_joined(artist), window, about)
-    elif isinstance(artist, StepPatch):
-        yield from _stairs(artist, window, about)
-    elif isinstance(artist, Rectangle):
-        yield from _span(artist, axes, about)
-    elif isinstance(artist, PolyCollection):
-        yield from _areas(artist, axes, window, about)
+    return next(
+        (read(artist, axes, about) for kind, read in _READERS if isinstance(artist, kind)), []
+    )
 
 
-def _line(line: Line2D, axes: Axes, window: Window, about: About) -> Iterator[AbstractLayer]:
+def _line(line: Line2D, axes: Axes, about: About) -> Iterator[AbstractLayer]:
     if isinstance(line, AxLine):
         seen = line.get_transform().transform([[0.0, 0.0], [1.0, 1.0]])
         ends = axes.transData.inverted().transform(seen)
-        yield from _curve(ends[:, 0], ends[:, 1], window, about)
+        yield from _curve(ends[:, 0], ends[:, 1], axes, about)
         return
     x, y = (np.asarray(part, dtype=float) for part in line.get_data(orig=False))
     if not (np.isfinite(x).any() and np.isfinite(y).any()):
@@ -185,39 +152,39 @@ def _line(line: Line2D, axes: Axes, window: Window, about: About) -> Iterator[Ab
     elif line.get_transform().contains_branch(axes.transData):
         if line.get_drawstyle() != "default":
             x, y = STEP_LOOKUP_MAP[line.get_drawstyle()](x, y)
-        yield from _curve(x, y, window, about)
+        yield from _curve(x, y, axes, about)
 
 
-def _stairs(stairs: StepPatch, window: Window, about: About) -> Iterator[Curve]:
+def _stairs(stairs: StepPatch, axes: Axes, about: About) -> Iterator[Curve]:
     values, edges, _ = stairs.get_data()
     look = Look(_pair(stairs.get_edgecolor()), width=_pixels(stairs.get_linewidth()))
     across, up = np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
-    yield from _curve(across, up, window, about._replace(look=look))
+    yield from _curve(across, up, axes, about._replace(look=look))
 
 
-def _areas(areas: PolyCollection, axes: Axes, window: Window, about: About) -> Iterator[Area]:
+def _areas(areas: PolyCollection, axes: Axes, about: About) -> Iterator[Area]:
     if areas.get_transform().contains_branch(axes.transData):
         for path in areas.get_paths():
             corners = np.asarray(path.vertices, dtype=float)
-            x, y = _thinned(corners[:, 0], corners[:, 1], window, None)
+            x, y = _thinned(corners[:, 0], corners[:, 1], axes, None)
             yield Area(*about, x=x, y=y)
 
 
-def _curve(x: FloatArray, y: FloatArray, window: Window, about: About) -> Iterator[Curve]:
+def _curve(x: FloatArray, y: FloatArray, axes: Axes, about: About) -> Iterator[Curve]:
     if not len(x):
         # A key to the legend, without points.
         yield Curve(*about)
         return
-    across, up = _thinned(x, y, window, about.look)
+    across, up = _thinned(x, y, axes, about.look)
     if across:
         yield Curve(*about, x=across, y=up, points=len(x))
 
 
 def _thinned(
-    x: FloatArray, y: FloatArray, window: Window, look: Look | None
+    x: FloatArray, y: FloatArray, axes: Axes, look: Look | None
 ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
     """The points of a curve that are worth keeping, rounded; of an area where there is no look."""
-    across, up = window.shares(x, "x"), window.shares(y, "y")
+    across, up = _shares(x, axes.xaxis), _shares(y, axes.yaxis)
     joined = look is None or look.width > 0
     if look is not None:
         up = np.where(_within(across, joined), up, np.nan)
@@ -231,6 +198,14 @@ def _thinned(
     return _rounded(np.where(gap, np.nan, x[chosen])), _rounded(np.where(gap, np.nan, y[chosen]))
 
 
+def _shares(values: FloatArray, axis: Axis) -> FloatArray:
+    """Values as shares of the panel, as they are seen; NaN where a logarithm has none."""
+    if axis.get_scale() == "log":
+        values = np.where(values > 0, values, np.nan)
+    low, high = axis.get_transform().transform(np.asarray(axis.get_view_interval(), dtype=float))
+    return np.asarray((axis.get_transform().transform(values) - low) / (high - low))
+
+
 def _within(across: FloatArray, joined: bool) -> Bool[np.ndarray, " point"]:
     """Which points can be seen, or are the ends of a piece of line that can."""
     if not joined:
@@ -242,45 +217,44 @@ def _within(across: FloatArray, joined: bool) -> Bool[np.ndarray, " point"]:
     return np.asarray(np.concatenate([seen, [False]]) | np.concatenate([[False], seen]) | inside)
 
 
-def _cloud(artist: PathCollection, window: Window, about: About) -> Iterator[Curve]:
+def _cloud(artist: PathCollection, axes: Axes, about: About) -> Iterator[Curve]:
     points: FloatArray = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
     x, y = points[:, 0], points[:, 1]
-    across, up = window.shares(x, "x"), window.shares(y, "y")
+    across, up = _shares(x, axes.xaxis), _shares(y, axes.yaxis)
     chosen = thin_points(across, up, POINTS_OF_A_CLOUD)
     faces = np.asarray(artist.get_facecolor() if about.look.filled else artist.get_edgecolor())
     own = tuple(_pair(faces[index]) for index in chosen) if len(faces) == len(x) > 1 else ()
     yield Curve(*about, x=_rounded(x[chosen]), y=_rounded(y[chosen]), colours=own, points=len(x))
 
 
-def _joined(artist: LineCollection | ContourSet) -> tuple[FloatArray, FloatArray]:
+def _lines(artist: LineCollection | ContourSet, axes: Axes, about: About) -> Iterator[Curve]:
     """The paths of a collection as one curve with gaps."""
     pieces = [piece for path in artist.get_paths() for piece in path.to_polygons(closed_only=False)]
     gap = np.full((1, 2), np.nan)
     points = np.concatenate([part for piece in pieces for part in (piece, gap)] or [gap])
-    return points[:, 0], points[:, 1]
+    return _curve(points[:, 0], points[:, 1], axes, about)
 
 
 def _bars(group: BarContainer) -> Iterator[Boxes]:
-    boxes, looks = [], []
-    for bar in group:
-        left, bottom = bar.get_xy()
-        corners = (left, bottom, left + bar.get_width(), bottom + bar.get_height())
-        boxes.append(_rounded(np.array(corners)))
-        looks.append(look_of(bar))
-    if boxes and looks[0] is not None:
-        own = tuple(look.colour for look in looks if look is not None)
+    looks = [look for bar in group if (look := look_of(bar)) is not None]
+    if looks:
+        own = tuple(look.colour for look in looks)
         yield Boxes(
             looks[0],
             _label(group) or _label(group[0]),
             float(group[0].get_zorder()),
-            boxes=tuple(boxes),
+            boxes=tuple(map(_corners, group)),
             colours=own if len(set(own)) > 1 else (),
         )
 
 
+def _corners(box: Rectangle) -> tuple[float | None, ...]:
+    (left, bottom), width, height = box.get_xy(), box.get_width(), box.get_height()
+    return _rounded(np.array([left, bottom, left + width, bottom + height]))
+
+
 def _span(artist: Rectangle, axes: Axes, about: About) -> Iterator[Boxes]:
-    (left, bottom), right, top = artist.get_xy(), artist.get_width(), artist.get_height()
-    corners = _rounded(np.array([left, bottom, left + right, bottom + top]))
+    corners = _corners(artist)
     transform = artist.get_data_transform()
     if transform == axes.get_yaxis_transform(which="grid"):
         corners = (None, corners[1], None, corners[3])
@@ -289,6 +263,17 @@ def _span(artist: Rectangle, axes: Axes, about: About) -> Iterator[Boxes]:
     elif transform != axes.transData:
         return
     yield Boxes(*about, boxes=(corners,), bars=False)
+
+
+# The first kind that an artist is of.
+_READERS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterable[AbstractLayer]]], ...] = (
+    (Line2D, _line),
+    (PathCollection, _cloud),
+    ((LineCollection, ContourSet), _lines),
+    (StepPatch, _stairs),
+    (Rectangle, _span),
+    (PolyCollection, _areas),
+)
 
 
 def _heat_map(artist: AxesImage | QuadMesh, axes: Axes) -> AbstractLayer:

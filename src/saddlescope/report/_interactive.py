@@ -182,28 +182,22 @@ def _axis(axes: Axes, name: str) -> Axis:
 def _axis_label(axes: Axes, name: str) -> str:
     """Its label, or that of an axis that it shares its limits with."""
     group = axes.get_shared_x_axes() if name == "x" else axes.get_shared_y_axes()
-    for one in (axes, *group.get_siblings(axes)):
-        label = getattr(one, f"{name}axis").get_label_text()
-        if label:
-            return plain_text(label)
-    return ""
+    alike = [getattr(one, f"{name}axis") for one in (axes, *group.get_siblings(axes))]
+    return plain_text(next(filter(None, (axis.get_label_text() for axis in alike)), ""))
 
 
 def _entries(axes: Axes, layers: list[AbstractLayer]) -> list[Entry]:
     """The legend: what is labelled, and what legends show besides."""
-    entries: dict[str, Entry] = {}
-    for layer in layers:
-        if layer.label and layer.label not in entries:
-            entries[layer.label] = Entry(layer.label, layer.look)
-    legends = [axes.get_legend(), *axes.figure.legends]
-    for legend in legends:
+    looks = [(layer.label, layer.look) for layer in layers]
+    for legend in (axes.get_legend(), *axes.figure.legends):
         if isinstance(legend, Legend):
             for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
-                label = plain_text(text.get_text())
-                look = None if handle is None else look_of(handle)
-                if label and look is not None and label not in entries:
-                    entries[label] = Entry(label, look)
-    return list(entries.values())
+                if handle is not None and (look := look_of(handle)) is not None:
+                    looks.append((plain_text(text.get_text()), look))
+    entries: dict[str, Entry] = {}
+    for label, look in looks:
+        entries.setdefault(label, Entry(label, look))
+    return [entry for label, entry in entries.items() if label]
 
 
 def _entry_of(layer: AbstractLayer, entries: list[Entry]) -> int | None:

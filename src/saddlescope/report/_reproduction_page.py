@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import quote
 
 from saddlescope.drawing import to_svg
@@ -40,7 +40,6 @@ _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "layers.js", "reading.js", "panels
 _SMALL = re.compile(r"\S+e-\S+")
 # What stands between backticks is code.
 _CODE = re.compile(r"`([^`]+)`")
-_FILMS = {".gif", ".mp4", ".webm"}
 
 
 def write_reproduction_page(
@@ -95,10 +94,9 @@ def _navigation(results: Sequence[Result]) -> str:
 
 
 def _mark(result: Result) -> str:
-    good = result.as_expected
-    words = "as expected" if good else "not as expected"
-    sign = "✓" if good else "!"
-    return f'<span class="{"good" if good else "bad"}" title="{words}">{sign}</span>'
+    if result.as_expected:
+        return '<span class="good" title="as expected">✓</span>'
+    return '<span class="bad" title="not as expected">!</span>'
 
 
 def _all_claims(results: Sequence[Result]) -> str:
@@ -178,7 +176,7 @@ def _picture(result: Result) -> str:
     """The drawing inside the page, where it takes the page's colours; a large one as a file."""
     title = escape(result.figure.title)
     svg = "" if result.drawing is None else to_svg(result.drawing)
-    if svg and len(svg) <= _LARGEST_INLINE:
+    if 0 < len(svg) <= _LARGEST_INLINE:
         width = re.search(r'width="([\d.]+)pt"', svg)
         narrowest = min(_NARROWEST, int(float(width[1]) * 4 / 3)) if width else 0
         own = f'role="img" aria-label="{title}" style="min-width: {narrowest}px"'
@@ -186,9 +184,8 @@ def _picture(result: Result) -> str:
             "<svg ", f"<svg {own} ", 1
         )
         return f'<figure class="picture">{drawn}</figure>'
-    file = next((result.files[kind] for kind in ("svg", "png") if kind in result.files), "")
-    if len(svg) > _LARGEST_INLINE:
-        file = result.files.get("png", file)
+    kinds = ("png", "svg") if svg else ("svg", "png")
+    file = next((result.files[kind] for kind in kinds if kind in result.files), "")
     if not file:
         return ""
     style = f"min-width: {_NARROWEST}px"
@@ -213,12 +210,11 @@ def _panels(result: Result) -> list[Panel]:
 
 
 def _interactive(result: Result) -> str:
-    drawn = _panels(result)
+    drawn = [panel.to_dict() for panel in _panels(result)]
     if not drawn:
         return ""
     name = escape(result.figure.id)
-    plain = [panel.to_dict() for panel in drawn]
-    values = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    values = json.dumps(drawn, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Nothing in a script may look like the end of it.
     safe = values.replace("<", "\\u003c")
     return (
@@ -230,18 +226,14 @@ def _interactive(result: Result) -> str:
 
 
 def _film(result: Result) -> str:
-    shown = ""
-    for file in result.files.values():
-        ending = PurePosixPath(file).suffix.lower()
-        if ending in _FILMS:
-            title = escape(f"Film: {result.figure.title}")
-            inside = (
-                f'<img src="{quote(file)}" alt="{title}">'
-                if ending == ".gif"
-                else f'<video src="{quote(file)}" controls preload="metadata"></video>'
-            )
-            shown += f'<details class="film"><summary>Film</summary>{inside}</details>'
-    return shown
+    file = result.files.get("film", "")
+    if not file:
+        return ""
+    inside = f'<video src="{quote(file)}" controls preload="metadata"></video>'
+    if file.lower().endswith(".gif"):
+        title = escape(f"Film: {result.figure.title}")
+        inside = f'<img src="{quote(file)}" alt="{title}">'
+    return f'<details class="film"><summary>Film</summary>{inside}</details>'
 
 
 def _claims(claims: Claims) -> str:

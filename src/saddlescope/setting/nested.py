@@ -60,8 +60,7 @@ def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
     chosen = value.written() if isinstance(value, Written) else None
     kept = chosen if isinstance(chosen, Mapping) else {}
     short = {name: kept[name] for name in kept if kept[name] is not None}
-    replaced: Value = dataclasses.replace(value, **{**short, **own})  # type: ignore[type-var]
-    return replaced
+    return dataclasses.replace(value, **{**short, **own})  # type: ignore[type-var]
 
 
 def replace_texts(value: Value, texts: Mapping[str, str]) -> Value:
@@ -76,8 +75,7 @@ def replace_texts(value: Value, texts: Mapping[str, str]) -> Value:
 
 
 def _varied(value: object) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(type(value), "varied", ())
-    return names
+    return getattr(type(value), "varied", ())
 
 
 def _has(part: object, name: str) -> bool:

@@ -42,11 +42,7 @@ class TaskMoments:
     @classmethod
     def gaussian(cls, covariance: FloatArray) -> TaskMoments:
         r"""Of $w \sim N(0, \Sigma_w)$, by pairing."""
-        size = len(covariance) + 1
-        one = np.zeros(size)
-        one[-1] = 1.0
-        wide = np.zeros((size, size))
-        wide[:-1, :-1] = covariance
+        one, wide = np.eye(len(covariance) + 1)[-1], np.pad(covariance, (0, 1))
         ones = np.outer(one, one)
         second = wide + ones
         third = sum(
@@ -90,9 +86,7 @@ class ContextLaw:
     @property
     def extended(self) -> FloatArray:
         """blockdiag(Λ, σ²): the covariance of $(x_n, \\epsilon_n)$."""
-        size = len(self.covariance) + 1
-        wide = np.zeros((size, size))
-        wide[:-1, :-1] = self.covariance
+        wide = np.pad(self.covariance, (0, 1))
         wide[-1, -1] = self.label_noise**2
         return wide
 
@@ -107,8 +101,7 @@ class ContextLaw:
 @np.errstate(over="ignore", invalid="ignore")
 def block_statistics(law: ContextLaw, tasks: TaskMoments, length: int | None) -> Statistics:
     """The exact statistics of all blocks (T6), for any distribution of tasks."""
-    dimension = len(law.covariance)
-    inner = slice(0, dimension)
+    inner = slice(0, len(law.covariance))
     wide, pair, query = law.extended, law.pair, law.query
     four = gaussian_fourth(query)
     power = float(np.einsum("ij,ij->", wide, tasks.second))
@@ -177,8 +170,7 @@ def gaussian_sixth(covariance: FloatArray) -> FloatArray:
 
 
 def _tt(law: ContextLaw) -> FloatArray:
-    dimension = len(law.covariance)
-    inner = slice(0, dimension)
+    inner = slice(0, len(law.covariance))
     covariance, query, four = law.covariance, law.query, gaussian_fourth(law.query)
     pair = law.pair[inner, inner, inner, inner]
     context = np.einsum("abde,cf->abcdef", pair, query)

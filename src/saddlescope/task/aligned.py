@@ -39,6 +39,8 @@ class AlignedRegression(AbstractTask):
     context_length: ContextLengths
     tasks: str
 
+    has_vector_labels = True
+
     def __init__(
         self,
         spectrum: object = None,
@@ -50,9 +52,11 @@ class AlignedRegression(AbstractTask):
         lengths = ContextLengths.make(context_length)
         if not lengths.is_fixed:
             raise InvalidInput("context_length", context_length, "must be one number")
-        object.__setattr__(self, "spectrum", Spectrum.choose(spectrum, covariance))
-        object.__setattr__(self, "context_length", lengths)
-        object.__setattr__(self, "tasks", one_of("tasks", tasks, ("aligned", "independent")))
+        vars(self).update(
+            spectrum=Spectrum.choose(spectrum, covariance),
+            context_length=lengths,
+            tasks=one_of("tasks", tasks, ("aligned", "independent")),
+        )
 
     @property
     def dimension(self) -> int:
@@ -62,10 +66,6 @@ class AlignedRegression(AbstractTask):
     def common_basis(self) -> FloatArray | None:
         """U, the eigenvectors of the inputs' covariance, [D, D], as columns."""
         return self.spectrum.basis
-
-    @property
-    def has_vector_labels(self) -> bool:
-        return True
 
     def moments(self) -> RegressionMoments:
         r"""The moments behind $E\|y_q - W\hat\Sigma M x_q\|^2$, one map M for all labels.

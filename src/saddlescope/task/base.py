@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
@@ -47,10 +47,8 @@ class AbstractData(abc.ABC):
         """Whether a label is a vector of D numbers rather than one."""
         return False
 
-    @property
-    def is_given(self) -> bool:
-        """Whether it is data rather than a law."""
-        return True
+    is_given: ClassVar[bool] = True
+    """Whether it is data rather than a law."""
 
     @abc.abstractmethod
     def linear_objective(self, blocks: str, gain: float) -> Objective:
@@ -98,6 +96,8 @@ class AbstractTask(AbstractData):
 
     context_length: ContextLengths
 
+    is_given = False
+
     @property
     def fixed_length(self) -> int | None:
         return self.context_length.fixed
@@ -105,10 +105,6 @@ class AbstractTask(AbstractData):
     @property
     def longest_context(self) -> int:
         return self.context_length.longest
-
-    @property
-    def is_given(self) -> bool:
-        return False
 
     @abc.abstractmethod
     def moments(self) -> RegressionMoments:

@@ -40,8 +40,7 @@ class ContextLengths:
         )
         if (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
             raise InvalidInput("probabilities", probabilities, "must not be negative and sum to 1")
-        object.__setattr__(self, "lengths", tuple(values))
-        object.__setattr__(self, "probabilities", shares)
+        vars(self).update(lengths=tuple(values), probabilities=shares)
 
     @classmethod
     def make(cls, value: object) -> ContextLengths:

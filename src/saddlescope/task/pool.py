@@ -69,11 +69,13 @@ class TaskPool(AbstractTask):
         one_of("labels", labels, ("consistent", "random"))
         if labels == "random" and len(pool) > 1:
             raise InvalidInput("labels", labels, "only one task can be told without its labels")
-        object.__setattr__(self, "spectrum", law.spectrum)
-        object.__setattr__(self, "context_length", law.context_length)
-        object.__setattr__(self, "tasks", pool)
-        object.__setattr__(self, "share", float(share))
-        object.__setattr__(self, "labels", labels)
+        vars(self).update(
+            spectrum=law.spectrum,
+            context_length=law.context_length,
+            tasks=pool,
+            share=float(share),
+            labels=labels,
+        )
 
     @classmethod
     def draw(
@@ -107,8 +109,8 @@ class TaskPool(AbstractTask):
     def moments(self) -> RegressionMoments:
         law, inverse = self.law, self.context_length.mean_inverse
         consistent = self.share if self.labels == "consistent" else 0.0
-        second = consistent * self.tasks.T @ self.tasks / len(self.tasks)
-        second = second + (1 - self.share) * np.eye(self.dimension)
+        pooled = consistent * self.tasks.T @ self.tasks / len(self.tasks)
+        second = pooled + (1 - self.share) * np.eye(self.dimension)
         exact = regression_moments(law.covariance, second, law.covariance, 0.0, inverse)
         if self.labels == "consistent":
             return exact
@@ -133,8 +135,8 @@ class TaskPool(AbstractTask):
         return {"in_weight" if labels == "random" else "pool": memory, "in_context": self.law}
 
     def sampler(self) -> RegressionSampler:
-        random = self.labels == "random"
-        return self.law.pool_sampler(self.tasks, self.share, random_labels=random)
+        is_random = self.labels == "random"
+        return self.law.pool_sampler(self.tasks, self.share, random_labels=is_random)
 
     def sample(self, prompts: int, seed: int = 0) -> Prompts:
         """Draw `prompts` prompts; the same seed draws the same prompts."""

@@ -56,16 +56,13 @@ class Prompts(AbstractData):
             beyond = np.arange(tokens - 1) >= own[:, None]
             if inputs[:, :-1][beyond].any() or labels[:, :-1][beyond].any():
                 raise InvalidInput("lengths", lengths, "context pairs beyond them must be zero")
-        object.__setattr__(self, "x", inputs)
-        object.__setattr__(self, "y", labels)
-        object.__setattr__(self, "lengths", own)
+        vars(self).update(x=inputs, y=labels, lengths=own)
 
     @classmethod
     def of_arrays(cls, x: Array, y: Array, lengths: Array) -> Prompts:
         """Prompts of arrays that are known to be sound, of NumPy or of JAX."""
         made = object.__new__(cls)
-        for name, value in (("x", x), ("y", y), ("lengths", lengths)):
-            object.__setattr__(made, name, value)
+        vars(made).update(x=x, y=y, lengths=lengths)
         return made
 
     @property

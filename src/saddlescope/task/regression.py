@@ -211,5 +211,4 @@ def _gaussian(
 ) -> FloatArray:
     drawn = generator.standard_normal((*shape, covariance.dimension))
     drawn = drawn * np.sqrt(covariance.eigenvalues)
-    is_identity = np.array_equal(covariance.basis, np.eye(covariance.dimension))
-    return drawn if is_identity else drawn @ covariance.basis.T
+    return drawn if covariance.is_in_order else drawn @ covariance.basis.T

@@ -50,7 +50,8 @@ class Spectrum:
         if not (values > 0).any():
             raise InvalidInput("spectrum", eigenvalues, "at least one eigenvalue must be positive")
         dimension = values.size
-        _check_memory(dimension)
+        # Before the eigenvectors are there.
+        check_memory(_COPIES * dimension**2, {"spectrum": dimension}, "take fewer dimensions")
         vectors = np.eye(dimension)
         if basis is not None:
             given = real_array("basis", basis, (dimension, dimension))
@@ -58,8 +59,7 @@ class Spectrum:
                 raise InvalidInput("basis", basis, "its columns must be orthonormal")
             vectors = given
         order = np.argsort(-values, kind="stable")
-        object.__setattr__(self, "eigenvalues", _frozen(values[order]))
-        object.__setattr__(self, "basis", _frozen(vectors[:, order]))
+        vars(self).update(eigenvalues=_frozen(values[order]), basis=_frozen(vectors[:, order]))
 
     @classmethod
     def from_matrix(cls, matrix: object, field: str = "covariance") -> Spectrum:
@@ -141,8 +141,7 @@ class Spectrum:
 
     def written(self) -> object:
         """The eigenvalues alone, where they belong to the coordinate axes in order."""
-        in_order = np.array_equal(self.basis, np.eye(self.dimension))
-        return self.eigenvalues if in_order else self
+        return self.eigenvalues if self.is_in_order else self
 
     @property
     def dimension(self) -> int:
@@ -168,6 +167,11 @@ class Spectrum:
     def is_axis_aligned(self) -> bool:
         """Whether the eigenvectors are coordinate axes."""
         return bool(np.isin(np.abs(self.basis), (0.0, 1.0)).all())
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the eigenvectors are the coordinate axes in their order."""
+        return np.array_equal(self.basis, np.eye(self.dimension))
 
     @property
     def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
@@ -232,11 +236,6 @@ def common_basis(matrices: list[FloatArray]) -> FloatArray | None:
         if np.abs(off_diagonal).max() > 1e-9 * np.abs(matrix).max():
             return None
     return basis
-
-
-def _check_memory(dimension: int) -> None:
-    """Refuse eigenvectors that would not fit, before they are there."""
-    check_memory(_COPIES * dimension**2, {"spectrum": dimension}, "take fewer dimensions")
 
 
 def _frozen(array: FloatArray) -> FloatArray:

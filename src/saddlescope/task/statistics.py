@@ -60,15 +60,17 @@ class Statistics(AbstractData):
             wanted = "(D²,)" if blocks == "reduced" else "(D³+D²+D,)"
             raise InvalidInput("cross_moment.shape", cross.shape, f"must be {wanted}")
         second = real_array("second_moment", second_moment, (cross.size, cross.size))
-        object.__setattr__(self, "second_moment", second)
-        object.__setattr__(self, "cross_moment", cross)
         power = number("label_power", label_power, at_least=0.0)
         if context_length is not None:
             context_length = whole_number("context_length", context_length)
-        object.__setattr__(self, "label_power", power)
-        object.__setattr__(self, "count", None if count is None else whole_number("count", count))
-        object.__setattr__(self, "context_length", context_length)
-        object.__setattr__(self, "blocks", blocks)
+        vars(self).update(
+            second_moment=second,
+            cross_moment=cross,
+            label_power=power,
+            count=None if count is None else whole_number("count", count),
+            context_length=context_length,
+            blocks=blocks,
+        )
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")

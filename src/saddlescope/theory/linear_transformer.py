@@ -25,6 +25,7 @@ from scipy.special import expit
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import Spectrum
+from saddlescope.theory.parametrisation import given_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,7 @@ def unbalanced_modes(
     [0.555, 0.052]
     """
     inputs, length = Spectrum.make(spectrum), whole_number("context_length", context_length)
-    s, time = inputs.eigenvalues, _times(times)
+    s, time = inputs.eigenvalues, given_times(times)
     first = _per_mode("p", p, inputs.dimension)
     second = _per_mode("q", q, inputs.dimension)
     saturation = ((length + 1) * s + inputs.trace) / length
@@ -143,9 +144,8 @@ def coupled_modes(
     ([0.9737, 1.9338], [0.9737, 1.9338])
     """
     inputs, length = Spectrum.make(spectrum), whole_number("context_length", context_length)
-    s, time = inputs.eigenvalues, _times(times)
+    s, time = inputs.eigenvalues, given_times(times)
     begin = [_per_mode("p", p, inputs.dimension), _per_mode("q", q, inputs.dimension)]
-
     state = np.concatenate(begin)
     sizes = np.abs(state[state != 0])
     solved = solve_ivp(
@@ -203,11 +203,9 @@ def coupled_plateau_losses(spectrum: object, context_length: int) -> Float[np.nd
     [1.5, 0.5196, 0.0429]
     """
     inputs = Spectrum.make(spectrum)
-    levels = [inputs.trace]
-    for learned in range(1, inputs.dimension + 1):
-        first, others = np.split(inputs.eigenvalues, [learned])
-        levels.append(others.sum() + coupled_fixed_point(first, context_length).loss)
-    return np.array(levels)
+    parts = [np.split(inputs.eigenvalues, [count + 1]) for count in range(inputs.dimension)]
+    levels = [rest.sum() + coupled_fixed_point(own, context_length).loss for own, rest in parts]
+    return np.array([inputs.trace, *levels])
 
 
 def coupling_coefficient(spectrum: object) -> Float[np.ndarray, " D"]:
@@ -279,10 +277,3 @@ def _per_mode(field: str, value: object, dimension: int) -> FloatArray:
     if array.shape not in ((), (dimension,)):
         raise InvalidInput(f"{field}.shape", array.shape, f"must be () or ({dimension},)")
     return np.broadcast_to(array, (dimension,))
-
-
-def _times(times: object) -> FloatArray:
-    time = real_array("times", times, (None,))
-    if not time.size or (time < 0).any() or (np.diff(time) < 0).any():
-        raise InvalidInput("times", times, "must be rising and not negative")
-    return time

@@ -14,6 +14,7 @@ from saddlescope.attention import (
     Parametrisation,
     Weights,
 )
+from saddlescope.checks import FloatArray, real_array
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, Prompts, Statistics
 
@@ -34,6 +35,16 @@ def population_law(task: object) -> AbstractTask:
     if not isinstance(task, AbstractTask):
         raise InvalidInput("task", task, "must be a task such as InContextRegression")
     return task
+
+
+def given_times(times: object, *, rising: bool = True) -> FloatArray:
+    """Times that are not negative, `[T]`; `rising` ones are one at least."""
+    time = real_array("times", times, (None,))
+    if rising and (not time.size or (time < 0).any() or (np.diff(time) < 0).any()):
+        raise InvalidInput("times", times, "must be rising and not negative")
+    if (time < 0).any():
+        raise InvalidInput("times", times, "must not be negative")
+    return time
 
 
 def linear_model(model: object) -> AbstractLinearAttention:

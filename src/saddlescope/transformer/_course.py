@@ -105,12 +105,13 @@ def _leading(
 
 def _copying(shape: DecoderShape, weights: Arrays) -> Float[np.ndarray, "seed layer head"]:
     """The copying score of every head of every seed; unembeddings may leave out some tokens."""
-    scores = []
-    for seed in range(len(weights["W_Q"])):
-        unembedding = weights["W_E" if shape.tied else "W_U"][seed]
-        embedding = weights["W_E"][seed][: shape.outputs].T
-        one = {name: weights[name][seed] for name in FACTORS}
-        scores.append(copying_scores(_circuits(shape, one), embedding, unembedding))
+    seeds = range(len(weights["W_Q"]))
+    each = [{name: array[seed] for name, array in weights.items()} for seed in seeds]
+    unembedding = "W_E" if shape.tied else "W_U"
+    scores = [
+        copying_scores(_circuits(shape, one), one["W_E"][: shape.outputs].T, one[unembedding])
+        for one in each
+    ]
     return np.stack(scores)
 
 

@@ -170,8 +170,7 @@ class Decoder(eqx.Module):
 
         The last token is only predicted: sequences may have one more token than the context.
         """
-        logits = self.logits(tokens[..., :-1], start - 1)
-        return cross_entropy(logits, tokens[..., start:])
+        return cross_entropy(self.logits(tokens[..., :-1], start - 1), tokens[..., start:])
 
     def _compute(
         self, tokens: Int[Array, "... T"], start: int = 0

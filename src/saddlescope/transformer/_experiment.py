@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from saddlescope.checks import seed_labels, whole_number
 from saddlescope.errors import CannotWrite
 from saddlescope.running import AbstractObserver, Checkpoint
+from saddlescope.running.files import make_folder
 from saddlescope.running.observers import log
 from saddlescope.setting.kinds import part
 from saddlescope.setting.plain import describe
@@ -94,6 +95,27 @@ class AbstractExperiment(abc.ABC):
         except CannotWrite as problem:
             log.warning("%s; the metrics are not kept", problem)
         return from_bytes(to_bytes(metrics))
+
+    def resumed(
+        self,
+        train: Callable[[Checkpoint | None], xr.Dataset],
+        home: Path | None,
+        folder: str = "",
+        checkpoint: str = "checkpoint",
+    ) -> xr.Dataset:
+        """The metrics that a folder at home keeps; else those of a training, which are kept there.
+
+        An unfinished training survives in a checkpoint beside it.
+        """
+        if home is None:
+            return train(None)
+        metrics = self.load(home / folder)
+        if metrics is None:
+            make_folder(home)
+            unfinished = Checkpoint(home / checkpoint)
+            metrics = self.keep(train(unfinished), home / folder)
+            unfinished.remove()
+        return metrics
 
     def settle(self, *parts: object) -> None:
         """Check the fields; those that one of the parts has too are as the part has them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import xarray as xr
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from saddlescope.checks import number, validated
 from saddlescope.errors import InvalidInput
 from saddlescope.running import Checkpoint
-from saddlescope.running.files import as_path, make_folder
+from saddlescope.running.files import as_path
 from saddlescope.running.parts import Within
 from saddlescope.setting.kinds import kind
 from saddlescope.setting.nested import replace_fields
@@ -98,21 +99,13 @@ class GrokkingExperiment(AbstractExperiment):
         the end its `metrics.nc` holds all.
         """
         home = None if folder is None else as_path("folder", folder)
-        metrics = self.load(home)
-        if metrics is not None:
-            return metrics
-        checkpoint = None
-        if home is not None:
-            make_folder(home)
-            checkpoint = Checkpoint(home / "checkpoint")
+        return self.resumed(partial(self._measured, observers), home)
+
+    def _measured(self, observers: object, checkpoint: Checkpoint | None) -> xr.Dataset:
         source = self.make_source()
         metrics = self.train(self.shape(), source, checkpoint, [Within(observers, 0.0, 1.0)])
         metrics = metrics.assign_coords(frequency=range(1, self.p // 2 + 1))
-        metrics = metrics.assign_attrs(data=json.dumps(describe(source)))
-        if home is not None and checkpoint is not None:
-            metrics = self.keep(metrics, home)
-            checkpoint.remove()
-        return metrics
+        return metrics.assign_attrs(data=json.dumps(describe(source)))
 
 
 def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArray:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from saddlescope.checks import number, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.running import Checkpoint
-from saddlescope.running.files import as_path, make_folder
+from saddlescope.running.files import as_path
 from saddlescope.running.parts import Within, borders
 from saddlescope.setting.kinds import kind
 from saddlescope.setting.nested import replace_fields
@@ -192,17 +192,10 @@ class InductionExperiment(AbstractExperiment):
     def _depth(
         self, depth: int, source: AbstractSource, home: Path | None, observer: Within
     ) -> xr.Dataset:
-        if home is None:
-            return self.train(self.shape(depth), source, None, [observer], self.batch_size)
-        folder = home / f"layers_{depth}"
-        metrics = self.load(folder)
-        if metrics is None:
-            make_folder(home)
-            checkpoint = Checkpoint(home / f"layers_{depth}-checkpoint")
-            metrics = self.train(self.shape(depth), source, checkpoint, [observer], self.batch_size)
-            metrics = self.keep(metrics, folder)
-            checkpoint.remove()
-        return metrics
+        def train(checkpoint: Checkpoint | None) -> xr.Dataset:
+            return self.train(self.shape(depth), source, checkpoint, [observer], self.batch_size)
+
+        return self.resumed(train, home, f"layers_{depth}", f"layers_{depth}-checkpoint")
 
 
 def emergence(

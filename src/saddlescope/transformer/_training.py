@@ -271,9 +271,10 @@ class _Training(AbstractJob[_Progress, Fit]):
         axes = {**self.problem.evaluation.axes(), "norm": ("weight",), **AXES}
         recorded: Arrays = {}
         if points:
-            for name in state.answers[0]:
-                recorded[name] = np.stack([answer[name] for answer in state.answers], axis=1)
-            recorded |= measure_course(shape, state.weights)
+            recorded = {
+                name: np.stack([answer[name] for answer in state.answers], axis=1)
+                for name in state.answers[0]
+            } | measure_course(shape, state.weights)
         variables = {
             name: (("seed", "step", *axes[name]), np.asarray(array, dtype=np.float64))
             for name, array in recorded.items()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import SeparateAttention
-from saddlescope.comparison import _compare, _predict
+from saddlescope.comparison import _compare
 from saddlescope.figures import Watch
 from saddlescope.figures.zhang import fig3
 from saddlescope.figures.zhang.fig3 import Figure3
@@ -29,9 +29,9 @@ def test_the_right_theory_passes() -> None:
 
 
 def test_levels_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_levels = _predict.predicted_levels
-    scaled = lambda task, model: 1.05 * true_levels(task, model)  # noqa: E731
-    monkeypatch.setattr(_compare, "predicted_levels", scaled)
+    true_levels = _compare.plateau_losses
+    scaled = lambda task, model: 1.05 * true_levels(task, model=model)  # noqa: E731
+    monkeypatch.setattr(_compare, "plateau_losses", scaled)
     names = failed()
     assert LEVELS in names
     assert not names & {ORDER, KEYS, CONSERVED}

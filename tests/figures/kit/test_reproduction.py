@@ -200,7 +200,7 @@ def test_what_is_unfinished_of_another_setting_is_left_alone(
     folders: list[Path] = []
 
     def interrupted(self: Parabola, watch: Watch) -> xr.Dataset:
-        folder = watch._folder
+        folder = watch.folder
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
         folders.append(folder)

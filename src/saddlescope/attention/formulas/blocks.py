@@ -25,8 +25,7 @@ def block_coefficients(heads: Weights) -> Float[Array, " F"]:
 def block_pull_back(heads: Weights, force: Float[Array, " F"]) -> Weights:
     """The velocity of merged blocks, given that of θ."""
     nu, v, U, u = (heads[name] for name in ("nu", "v", "U", "u"))
-    dimension = nu.shape[-1]
-    cubic, square, linear = split_coefficients(force, dimension)
+    cubic, square, linear = split_coefficients(force, nu.shape[-1])
     return {
         "v": (U * square[None]).sum((-2, -1)) + (u * linear[None]).sum(-1),
         "U": (nu[:, :, None, None] * cubic[None]).sum(1) + v[:, None, None] * square[None],

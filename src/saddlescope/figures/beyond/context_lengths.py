@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.figures.beyond.drops import level_claim, timing_claim
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers
+from saddlescope.figures.zhang.staircase import (
+    FIXED,
+    STAIRCASE,
+    level_claim,
+    staircase_numbers,
+    timing_claim,
+)
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.task import ContextLengths, InContextRegression
@@ -65,30 +72,32 @@ class ContextLengthsFigure(AbstractFigure):
         plan = {f"fixed-{length}": self._at(length) for length in self.lengths}
         plan["reference"] = self.setting
         for index, pair in enumerate(pairs):
-            plan[f"random-{index}"] = random = self._at(pair)
-            drawn = of_kind(InContextRegression, random.task).statistics(self.prompts, seed=index)
-            plan[f"sampled-{index}"] = random.replace(task=drawn)
+            plan[f"random-{index}"] = law = self._at(pair)
+            drawn = of_kind(InContextRegression, law.task).statistics(self.prompts, seed=index)
+            plan[f"sampled-{index}"] = law.replace(task=drawn)
         runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
         data = xr.concat(
             [staircase_numbers(runs[f"fixed-{length}"]) for length in self.lengths],
             xr.DataArray(list(self.lengths), dims="length"),
         ).drop_vars("loss")
-        data["reference_loss"] = (("seed", "time"), runs["reference"].loss)
-        data["reference_level"] = ("level", plateau_losses(self.setting.task))
-        for kind in ("random", "sampled"):
-            rows = np.array([runs[f"{kind}-{index}"].loss for index in range(len(pairs))])
-            data[f"{kind}_loss"] = (("pair", "seed", "time"), rows)
-        data["effective_length"] = ("pair", 1 / np.array([pair.mean_inverse for pair in pairs]))
-        mean = (np.array(self.shorter) + np.array(self.longer)) / 2
-        data["mean_length"] = ("pair", mean)
-        data["mean_length_level"] = ("pair", [self._last_level(length) for length in mean])
-        grid = np.unique(np.geomspace(1, 1000, 120).round().astype(int))
-        data["level_curve"] = (
-            ("any_length", "level"),
-            np.array([plateau_losses(self._at(int(length)).task) for length in grid]),
+        random, sampled = (
+            np.array([runs[f"{kind}-{index}"].loss for index in range(len(pairs))])
+            for kind in ("random", "sampled")
         )
-        data["long_level"] = ("level", plateau_losses(self._at(10**9).task))
-        return data.assign_coords(any_length=grid)
+        mean = (np.array(self.shorter) + np.array(self.longer)) / 2
+        grid = np.unique(np.geomspace(1, 1000, 120).round().astype(int))
+        curve = np.array([plateau_losses(self._at(int(length)).task) for length in grid])
+        return data.assign(
+            reference_loss=(("seed", "time"), runs["reference"].loss),
+            reference_level=("level", plateau_losses(self.setting.task)),
+            random_loss=(("pair", "seed", "time"), random),
+            sampled_loss=(("pair", "seed", "time"), sampled),
+            effective_length=("pair", 1 / np.array([pair.mean_inverse for pair in pairs])),
+            mean_length=("pair", mean),
+            mean_length_level=("pair", [self._last_level(length) for length in mean]),
+            level_curve=(("any_length", "level"), curve),
+            long_level=("level", plateau_losses(self._at(10**9).task)),
+        ).assign_coords(any_length=grid)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seen = np.isfinite(data["drop_time"].to_numpy())
@@ -135,13 +144,11 @@ class ContextLengthsFigure(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
-        _draw_runs(axes[0, 0], data.isel(seed=0), self.shorter, self.longer)
-        _draw_levels(axes[0, 1], data)
-        _draw_times(axes[0, 2], data)
+        runs = partial(_draw_runs, pairs=list(zip(self.shorter, self.longer, strict=True)))
+        draws = (runs, _draw_levels, _draw_times)
+        drawing = panels.grid(draws, data, 3, width=3.3, height=3.0)
         first = float(np.nanmin(data["drop_time"])) / 3
-        panels.letter(axes.flat)
-        axes[0, 0].set(xlim=(first, self.setting.method.end))
+        drawing.axes[0].set(xlim=(first, self.setting.method.end))
         return drawing
 
     def _at(self, length: object) -> Setting:
@@ -155,15 +162,14 @@ class ContextLengthsFigure(AbstractFigure):
         return float(plateau_losses(self._at(mixed).task)[-1])
 
 
-def _draw_runs(
-    axes: Axes, one: xr.Dataset, shorter: tuple[int, ...], longer: tuple[int, ...]
-) -> None:
+def _draw_runs(axes: Axes, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -> None:
+    one = data.isel(seed=0)
     fixed = f"fixed $N={1 / float((1 / one['effective_length']).mean()):.0f}$"
     axes.plot(one["time"], one["reference_loss"], color="0.75", linewidth=4, label=fixed)
     panels.levels(axes, one["reference_level"], "its levels (T7)")
     stroke = [0.75 * float(one["time"][-1]), float(one["time"][-1])]
     signs = ("-", (0, (5, 1)), (0, (1, 1)))
-    for index, (short, long) in enumerate(zip(shorter, longer, strict=True)):
+    for index, (short, long) in enumerate(pairs):
         label = f"$N={short}$ or ${long}$"
         row, sign = one["sampled_loss"][index], signs[index % 3]
         axes.plot(one["time"], row, color=panels.colour(index), linestyle=sign, label=label)

@@ -101,9 +101,9 @@ class Depth(AbstractFigure):
             parts.append(xr.Dataset(numbers))
             shallower = predicted
         data = xr.concat(parts, xr.DataArray(list(self.depths), dims="depth"))
-        data["one_layer_loss"] = minimum(task).loss
-        data["label_power"] = float((fresh.target**2).mean())
-        return data.assign_coords(depth=list(self.depths), step=("time", run.time))
+        data = data.assign_coords(depth=list(self.depths), step=("time", run.time))
+        power = float((fresh.target**2).mean())
+        return data.assign(one_layer_loss=minimum(task).loss, label_power=power)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         one, deep = data.sel(depth=1), data.sel(depth=data["depth"] > 1)
@@ -144,15 +144,14 @@ class Depth(AbstractFigure):
 
     def draw(self, data: xr.Dataset) -> Figure:
         count = data.sizes["depth"] + 1
-        drawing, axes = panels.sheet((count + 1) // 2, 2, width=4.3, height=2.9)
-        shown, left_over = axes.flat[:count], axes.flat[count:]
+        drawing, axes = panels.sheet_of(count, 2, width=4.3, height=2.9)
+        shown = axes.flat[:count]
         self._draw_loss(shown[0], data)
         for index, panel in enumerate(shown[1:]):
             self._draw_distances(panel, data.isel(depth=index, seed=0))
         for panel in shown:
             panel.set(xscale="log", xlabel="training step", xlim=(10, float(data["step"][-1])))
-        for panel in left_over:
-            panel.set_axis_off()
+
         panels.letter(shown)
         panels.legend(shown[0])
         panels.legend(shown[1])
@@ -201,10 +200,8 @@ class Depth(AbstractFigure):
         colours, labels = self._looks()
         nearest = one["distance"].argmin("algorithm").to_numpy()
         for index, label in enumerate(labels):
-            distance = one["distance"][:, index]
-            axes.plot(one["step"], distance, color=colours[index], label=label)
-            near = one["step"].to_numpy()[nearest == index]
-            strip = axes.get_xaxis_transform()
+            axes.plot(one["step"], one["distance"][:, index], color=colours[index], label=label)
+            near, strip = one["step"].to_numpy()[nearest == index], axes.get_xaxis_transform()
             height = np.full(len(near), 0.03)
             axes.plot(near, height, "s", color=colours[index], markersize=4, transform=strip)
         depth = int(one["depth"])
@@ -226,5 +223,4 @@ def _predict(run: Trajectory, seed: int, prompts: Prompts) -> FloatArray:
 def _gain(predicted: FloatArray, other: FloatArray, target: FloatArray) -> FloatArray:
     """How much less the mean-square error is than another's, in its standard errors, [S]."""
     gained = (other - target) ** 2 - (predicted - target) ** 2
-    gain: FloatArray = gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))
-    return gain
+    return gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))

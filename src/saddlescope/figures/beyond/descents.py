@@ -55,5 +55,4 @@ def _rest(time: FloatArray, loss: FloatArray, level: FloatArray) -> FloatArray:
     weight = np.gradient(time)
     between = (loss < level[0] - 2 * _NEAR) & (loss > level[-1] + _NEAR / 2)
     near = (np.abs(loss[:, :, None] - level[1:-1]) < _NEAR).any(axis=2)
-    rest: FloatArray = (weight * (between & near)).sum(axis=1) / (weight * between).sum(axis=1)
-    return rest
+    return (weight * (between & near)).sum(axis=1) / (weight * between).sum(axis=1)

@@ -115,12 +115,8 @@ class MergedAnyCovariance(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.3, height=2.9)
-        _draw_losses(axes[0, 0], data.sel(scale=_SHOWN, method="nearest").isel(seed=0))
-        _draw_errors(axes[0, 1], data)
-        _draw_drops(axes[0, 2], data)
-        panels.letter(axes.flat)
-        return drawing
+        draws = (_draw_losses, _draw_errors, _draw_drops)
+        return panels.grid(draws, data, 3, width=3.3, height=2.9)
 
     def _numbers(self, watch: Watch, name: str) -> xr.Dataset:
         """The runs of one covariance at all scales, beside their theory."""
@@ -179,19 +175,18 @@ def _error(data: xr.Dataset) -> xr.DataArray:
 
 def _power(scale: FloatArray, values: FloatArray) -> FloatArray:
     """The slope of values against ln w, one for each seed."""
-    slope: FloatArray = np.polyfit(np.log(scale), values, 1)[0]
-    return slope
+    return np.polyfit(np.log(scale), values, 1)[0]
 
 
 def _lateness(data: xr.Dataset) -> xr.DataArray:
     """By how much the drop comes after the plateau of T11, in units of 1/‖Λ²‖."""
-    late: xr.DataArray = (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
-    return late
+    return (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
 
 
 def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
+    shown = data.sel(scale=_SHOWN, method="nearest").isel(seed=0)
     for index, name in enumerate(data["covariance"].to_numpy()):
-        one = data.isel(covariance=index)
+        one = shown.isel(covariance=index)
         clock = one["time"] * one["growth_rate"]
         axes.plot(clock, one["loss"], color=panels.colour(index), linewidth=2.2, label=_label(name))
         axes.plot(clock, one["predicted_loss"], **_PREDICTED)

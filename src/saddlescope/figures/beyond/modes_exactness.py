@@ -22,7 +22,6 @@ from saddlescope.figures.mainali.linear_transformer_run import FIXED, LOGISTIC, 
 from saddlescope.setting import Setting
 from saddlescope.task import AlignedRegression, Spectrum
 from saddlescope.theory import (
-    coupled_fixed_point,
     coupled_modes,
     coupling_coefficient,
     logistic_modes,
@@ -143,13 +142,9 @@ class ModesExactness(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(2, 2, width=4.2, height=2.9)
-        _draw_slowest(axes[0, 0], data)
-        _draw_errors(axes[0, 1], data)
-        _draw_rest(axes[1, 0], data)
-        _draw_unbalanced(axes[1, 1], data)
-        panels.letter(axes.flat)
-        for panel in axes.flat:
+        draws = (_draw_slowest, _draw_errors, _draw_rest, _draw_unbalanced)
+        drawing = panels.grid(draws, data, 2, width=4.2, height=2.9)
+        for panel in drawing.axes:
             panels.legend(panel)
         return drawing
 
@@ -208,9 +203,8 @@ def _errors(
     root = np.sqrt(start)
     logistic = logistic_modes(spectrum, length, start, time)
     coupled = coupled_modes(spectrum, length, root, root, time)
-    error: FloatArray = np.abs(logistic.amplitude - coupled.amplitude).max(0) / logistic.limit
-    rest: FloatArray = coupled_fixed_point(spectrum, length).amplitude / logistic.limit - 1
-    return error, rest
+    error = np.abs(logistic.amplitude - coupled.amplitude).max(0) / logistic.limit
+    return error, coupled.fixed_point.amplitude / logistic.limit - 1
 
 
 def _rounded(errors: FloatArray) -> list[float]:
@@ -232,8 +226,7 @@ def _frozen_flow(task: AlignedRegression, p: float, q: float, time: FloatArray) 
     solved = solve_ivp(
         velocity, (0, time[-1]), start, method="LSODA", rtol=1e-11, atol=1e-13, t_eval=time
     )
-    path: FloatArray = solved.y.T.reshape(-1, 2, size, size)
-    return path
+    return solved.y.T.reshape(-1, 2, size, size)
 
 
 def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from saddlescope.checks import AnyArray
-from saddlescope.figures.beyond.drops import level_claim, timing_claim
 from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotation_numbers
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, equal, relatively_within, within
@@ -20,8 +19,10 @@ from saddlescope.figures.zhang.staircase import (
     FIXED,
     STAIRCASE,
     learned_share,
+    level_claim,
     midway,
     staircase_numbers,
+    timing_claim,
 )
 from saddlescope.measure import first_crossing
 from saddlescope.setting import Setting
@@ -151,13 +152,14 @@ class NoiseAndShift(AbstractFigure):
 
 def _case_numbers(run: Trajectory) -> xr.Dataset:
     """A run's staircase, and the order in which eigenvectors are half learned, counted from 1."""
-    data, law = staircase_numbers(run), modes(run.setting.task)
+    law = modes(run.setting.task)
     share = learned_share(run, law.amplitude, law.basis).to_numpy()
     half = first_crossing(np.moveaxis(share, 1, -1), 0.5, run.time, rising=True)
-    # Those that are never half learned come last.
-    data["learned_order"] = (("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable"))
-    data["predicted_order"] = ("drop", 1.0 + law.order)
-    return data
+    return staircase_numbers(run).assign(
+        # Those that are never half learned come last.
+        learned_order=(("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable")),
+        predicted_order=("drop", 1.0 + law.order),
+    )
 
 
 def _lasting(data: xr.Dataset) -> AnyArray:

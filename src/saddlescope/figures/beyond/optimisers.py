@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import optax
@@ -77,17 +78,16 @@ class Optimisers(AbstractFigure):
             plan[f"flow-{scale:g}"] = flow.replace(init_scale=scale, until=until)
             plan[f"adam-{scale:g}"] = flow.replace(init_scale=scale, method=adam)
         runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
-        data = xr.Dataset({"level_loss": ("level", plateau_losses(flow.task))})
-        for name in ("flow", "momentum", "adam"):
-            data = data.merge(descent_numbers(runs[name], name))
+        descents = [descent_numbers(runs[name], name) for name in ("flow", "momentum", "adam")]
+        data = xr.merge(descents).assign(level_loss=("level", plateau_losses(flow.task)))
         data["momentum_drop_time"] *= time_of_step
         data = data.assign_coords(momentum_time=data["momentum_time"] * time_of_step)
         for name, unit in (("flow", 1.0), ("adam", self.adam_rate)):
             each = [runs[f"{name}-{scale:g}"] for scale in self.scales]
             first = [first_drop_times(run, data["level_loss"].to_numpy()) for run in each]
             data[f"{name}_first_drop"] = (("scale", "seed"), unit * np.array(first))
-        rows = [runs[f"adam-{scale:g}"].loss for scale in self.scales]
-        data["adam_scale_loss"] = (("scale", "seed", "adam_time"), np.array(rows))
+        rows = np.array([runs[f"adam-{scale:g}"].loss for scale in self.scales])
+        data = data.assign(adam_scale_loss=(("scale", "seed", "adam_time"), rows))
         return data.assign_coords(scale=list(self.scales))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -145,20 +145,14 @@ class Optimisers(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(2, 2, width=3.7, height=2.7)
-        _draw_momentum(axes[0, 0], data)
-        _draw_adam(axes[0, 1], data, self.adam_rate)
-        _draw_scales(axes[1, 0], data)
-        _draw_shares(axes[1, 1], data)
-        panels.letter(axes.flat)
-        return drawing
+        adam = partial(_draw_adam, rate=self.adam_rate)
+        draws = (_draw_momentum, adam, _draw_scales, _draw_shares)
+        return panels.grid(draws, data, 2, width=3.7, height=2.7)
 
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:
     """With which power of the scale the first drop's time goes, in each seed."""
-    times = np.log(data[f"{name}_first_drop"].to_numpy())
-    slopes: FloatArray = np.polyfit(np.log(data["scale"]), times, 1)[0]
-    return slopes
+    return np.polyfit(np.log(data["scale"]), np.log(data[f"{name}_first_drop"]), 1)[0]
 
 
 def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:

@@ -69,30 +69,26 @@ class SaddleGraphFigure(AbstractFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         model, task, points = self.setting.model, self.setting.task, self.setting.record.points
         setting = on_logarithmic_grid(self.setting, _FIRST_RECORD, points - 1)
-        run = watch.train("staircase", setting)
-        data = staircase_numbers(run)
-        graph = saddle_graph(task)
+        run, graph = watch.train("staircase", setting), saddle_graph(task)
         nodes, number = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
         assert graph.path is not None
-        membership = np.zeros((len(nodes), task.dimension), dtype=np.int32)
-        lowest, highest = np.zeros(len(nodes)), np.zeros(len(nodes))
-        index = np.zeros(len(nodes), dtype=np.int32)
-        for node, point in enumerate(nodes):
-            membership[node, list(point.subset)] = 1
-            weights = minimal_norm_weights(model, task, point)
-            index[node] = hessian_index(model, task, weights, _ZERO)
-            eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
-            lowest[node], highest[node] = eigenvalues[0], eigenvalues[-1]
-        data["member"] = (("node", "direction"), membership)
-        data["node_loss"] = ("node", nodes.losses)
-        data["node_trace"] = ("node", np.array([np.trace(p.effective_map) for p in nodes]))
-        data["inversions"] = ("node", nodes.indices.astype(np.int32))
-        data["hessian_index"] = ("node", index)
-        data["lowest_eigenvalue"] = ("node", lowest / highest.max())
-        edges = np.array([[number[a], number[b]] for a, b in graph.edges], dtype=np.int32)
-        data["edge"] = (("link", "end"), edges)
-        data["path"] = ("level", np.array([number[subset] for subset in graph.path], np.int32))
+        member = nodes.modes.membership(point.subset for point in nodes)
         maps = np.array([point.effective_map for point in nodes])
+        weights = [minimal_norm_weights(model, task, point) for point in nodes]
+        index = [hessian_index(model, task, one, _ZERO) for one in weights]
+        eigenvalues = np.linalg.eigvalsh([hessian(model, task, one) for one in weights])
+        edges = [[number[a], number[b]] for a, b in graph.edges]
+        path = [number[subset] for subset in graph.path]
+        data = staircase_numbers(run).assign(
+            member=(("node", "direction"), member.astype(np.int32)),
+            node_loss=("node", nodes.losses),
+            node_trace=("node", np.trace(maps, axis1=1, axis2=2)),
+            inversions=("node", nodes.indices.astype(np.int32)),
+            hessian_index=("node", np.array(index, np.int32)),
+            lowest_eigenvalue=("node", eigenvalues[:, 0] / eigenvalues[:, -1].max()),
+            edge=(("link", "end"), np.array(edges, np.int32)),
+            path=("level", np.array(path, np.int32)),
+        )
         return _with_visits(data, run, maps)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -168,13 +164,14 @@ def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dat
         away[seed, level] = distance[seed, record].min()
     path = data["path"].to_numpy()
     others = np.setdiff1d(np.arange(len(nodes)), path)
-    data["map_trace"] = (("seed", "time"), np.trace(maps, axis1=-2, axis2=-1))
-    data["visited"] = (("seed", "level"), visited)
-    data["visit_distance"] = (("seed", "level"), away)
-    data["least_distance"] = (("seed", "node"), distance.min(axis=1))
-    data["path_distance"] = (("seed", "time", "level"), distance[:, :, path])
-    data["other_distance"] = (("seed", "time"), distance[:, :, others].min(axis=2))
-    return data
+    return data.assign(
+        map_trace=(("seed", "time"), np.trace(maps, axis1=-2, axis2=-1)),
+        visited=(("seed", "level"), visited),
+        visit_distance=(("seed", "level"), away),
+        least_distance=(("seed", "node"), distance.min(axis=1)),
+        path_distance=(("seed", "time", "level"), distance[:, :, path]),
+        other_distance=(("seed", "time"), distance[:, :, others].min(axis=2)),
+    )
 
 
 def _draw_graph(axes: Axes, data: xr.Dataset) -> None:

@@ -9,12 +9,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from saddlescope.figures.beyond.drops import timing_claim
 from saddlescope.figures.kit.claim import Claim, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY, colour, legend, letter, sheet
+from saddlescope.figures.kit.panels import THEORY, colour, grid, legend
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, staircase_numbers, timing_claim
 from saddlescope.setting import Setting
 
 _STARTS = STAIRCASE.replace(heads=4, points=1000, seeds=100)
@@ -82,17 +81,12 @@ class StaircasePrediction(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(1, 2, width=3.7, height=3.2)
-        _draw_times(axes[0, 0], data)
-        _draw_errors(axes[0, 1], data)
-        letter(axes.flat)
-        return drawing
+        return grid((_draw_times, _draw_errors), data, 2, width=3.7, height=3.2)
 
 
 def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     """Measured against predicted; drops that do not come lie on the frame."""
-    until = float(data.attrs["until"])
-    ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * until])
+    ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * float(data.attrs["until"])])
     axes.plot(ends, ends, color="black", zorder=0, label="equal", **THEORY)
     for drop in range(data.sizes["drop"]):
         axes.plot(

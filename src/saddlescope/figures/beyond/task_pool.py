@@ -182,8 +182,7 @@ class TaskPoolFigure(AbstractFigure):
         losses = np.empty((2, len(counts), self.pools))
         for row, count in enumerate(counts):
             for seed in range(self.pools):
-                statistics = _pool(law, count, seed).block_statistics()
-                best = block_optimum(statistics)
+                best = block_optimum(_pool(law, count, seed))
                 losses[:, row, seed] = best.loss, block_loss(fresh, best.coefficients)
         return losses[0], losses[1]
 

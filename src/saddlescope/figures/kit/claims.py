@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -44,8 +44,7 @@ class Claims(Sequence[Claim]):
             {**claim.to_dict(), "as_expected": claim.as_expected, "summary": claim.summary}
             for claim in self.claims
         ]
-        columns = [*Claim.__dataclass_fields__, "as_expected", "summary"]
-        return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame(rows, columns=[*Claim.__dataclass_fields__, "as_expected", "summary"])
 
     def to_dataset(self) -> xr.Dataset:
         """Over `claim`, which is labelled by the claims' names.
@@ -76,9 +75,6 @@ class Claims(Sequence[Claim]):
     def __getitem__(self, index: int | slice) -> Claim | Claims:
         chosen = self.claims[index]
         return Claims(chosen) if isinstance(chosen, tuple) else chosen
-
-    def __iter__(self) -> Iterator[Claim]:
-        return iter(self.claims)
 
     def __len__(self) -> int:
         return len(self.claims)

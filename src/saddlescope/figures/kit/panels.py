@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from string import ascii_lowercase
 from typing import Any, SupportsFloat
 
@@ -33,6 +33,28 @@ def sheet(
     return drawing, drawing.subplots(rows, columns, squeeze=False, **options)
 
 
+def sheet_of(count: int, columns: int, **options: Any) -> tuple[Drawing, Any]:
+    """A sheet, as `sheet` makes it, of so many panels; places that are left over stay empty."""
+    drawing, axes = sheet(-(-count // columns), columns, **options)
+    for panel in axes.flat[count:]:
+        panel.set_axis_off()
+    return drawing, axes
+
+
+def grid(
+    draws: Sequence[Callable[[Axes, xr.Dataset], None]],
+    data: xr.Dataset,
+    columns: int,
+    **options: Any,
+) -> Drawing:
+    """A sheet, as `sheet` makes it, with a lettered panel for each way to draw the data."""
+    drawing, axes = sheet(len(draws) // columns, columns, **options)
+    for panel, draw in zip(axes.flat, draws, strict=True):
+        draw(panel, data)
+    letter(axes.flat)
+    return drawing
+
+
 def join(panels: AnyArray) -> Axes:
     """One panel in place of several that lie side by side on a sheet."""
     first, last = (panels.flat[index].get_subplotspec() for index in (0, -1))
@@ -41,8 +63,7 @@ def join(panels: AnyArray) -> Axes:
         panel.remove()
     rows = slice(first.rowspan.start, last.rowspan.stop)
     columns = slice(first.colspan.start, last.colspan.stop)
-    joined: Axes = drawing.add_subplot(first.get_gridspec()[rows, columns])
-    return joined
+    return drawing.add_subplot(first.get_gridspec()[rows, columns])
 
 
 def letter(panels: Iterable[Axes]) -> None:
@@ -83,6 +104,12 @@ def seed_band(axes: Axes, curves: xr.DataArray, tint: str, label: str) -> None:
     if curves.sizes["seed"] > 1:
         low, high = curves.min("seed"), curves.max("seed")
         axes.fill_between(step, low, high, color=tint, alpha=0.25, linewidth=0)
+
+
+def head_curves(axes: Axes, curves: xr.DataArray, tint: str) -> None:
+    """Thin curves over (head, step), one a head."""
+    for curve in curves.transpose("head", "step"):
+        axes.plot(curve["step"].to_numpy(), curve, color=tint, linewidth=0.5, alpha=0.5)
 
 
 def tidy(drawing: Figure) -> None:

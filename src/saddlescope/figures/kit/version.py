@@ -42,26 +42,20 @@ _LIBRARIES = (
 @cache
 def code_version(figure: type) -> str:
     """A digest of the modules that compute and draw a figure, and of the libraries under them."""
-    files = [path for name in _COMPUTING for path in _sources(name)]
-    return _digest([*files, *_HOME.glob("*.py"), *_modules_of(figure)])
+    return _digest(_COMPUTING, _modules_of(figure))
 
 
 @cache
 def transformer_version() -> str:
     """A digest of the modules that train and measure transformers, and of the libraries."""
-    files = [
-        path for name in ("measure", "running", "setting", "transformer") for path in _sources(name)
-    ]
-    return _digest([*files, *_HOME.glob("*.py")])
+    return _digest(("measure", "running", "setting", "transformer"))
 
 
-def _sources(name: str) -> Iterable[Path]:
-    return (_HOME / name).rglob("*.py")
-
-
-def _digest(files: Iterable[Path]) -> str:
+def _digest(rooms: Iterable[str], own: Iterable[Path] = ()) -> str:
+    """Of all modules of some rooms, of those above them, and of a figure's own."""
     digest = hashlib.sha256()
-    for path in sorted(files):
+    files = [path for room in rooms for path in (_HOME / room).rglob("*.py")]
+    for path in sorted([*files, *_HOME.glob("*.py"), *own]):
         digest.update(path.read_bytes() + b"\0")
     for name in _LIBRARIES:
         digest.update(f"{name}=={version(name)}\n".encode())

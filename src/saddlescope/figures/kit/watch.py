@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,41 +28,36 @@ Item = TypeVar("Item")
 _WORTH_KEEPING = 5.0
 
 
+@dataclass(frozen=True, eq=False)
 class Watch:
     """Shows how far a figure has come, and keeps its unfinished runs in a folder.
 
     `shared` is a folder for experiments that more than one figure shows; it outlives the figures.
     """
 
-    def __init__(
-        self,
-        parts: Parts | None = None,
-        folder: Path | None = None,
-        shared: Path | None = None,
-    ) -> None:
-        self._parts = Parts() if parts is None else parts
-        self._folder = folder
-        self._shared = shared
+    parts: Parts = field(default_factory=Parts)
+    folder: Path | None = None
+    shared: Path | None = None
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
         """Go through items that take about as long as one another."""
-        return self._parts.each(items)
+        return self.parts.each(items)
 
     def train(self, name: str, setting: Setting, start: Trajectory | None = None) -> Trajectory:
         """Train a setting, watched; under the same name an interrupted run is resumed.
 
         `start` is a run at whose end it begins.
         """
-        if self._folder is None:
-            return train(setting, start=start, observers=[self._parts])
-        saved = self._folder / name
+        if self.folder is None:
+            return train(setting, start=start, observers=[self.parts])
+        saved = self.folder / name
         try:
             return storage.load(saved)
         except CannotRead:
             # It is not there, or torn.
-            self._folder.mkdir(parents=True, exist_ok=True)
-        checkpoint = Checkpoint(self._folder / f"{name}-checkpoint", replace=True)
-        observers: list[AbstractObserver] = [self._parts, checkpoint]
+            self.folder.mkdir(parents=True, exist_ok=True)
+        checkpoint = Checkpoint(self.folder / f"{name}-checkpoint", replace=True)
+        observers: list[AbstractObserver] = [self.parts, checkpoint]
         began = time.monotonic()
         run = train(setting, start=start, observers=observers)
         if time.monotonic() - began > _WORTH_KEEPING:
@@ -75,7 +71,7 @@ class Watch:
     def run(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
         """Run an experiment with transformers, or read it where it was run before."""
         home = None
-        if self._shared is not None:
+        if self.shared is not None:
             parts = (repr(experiment), experiment.inputs(), transformer_version())
-            home = self._shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        return experiment.run(home, [self._parts])
+            home = self.shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return experiment.run(home, [self.parts])

@@ -12,8 +12,17 @@ from matplotlib.figure import Figure
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, legend, letter, seed_band, sheet
+from saddlescope.figures.kit.panels import (
+    THEORY_COLOUR,
+    colour,
+    head_curves,
+    legend,
+    letter,
+    seed_band,
+    sheet,
+)
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.induction_sheet import last_above_half
 from saddlescope.transformer import GrokkingExperiment, generalisation_step, memorisation_step
 
 _MEASURES = (
@@ -63,16 +72,14 @@ def grokking_numbers(run: xr.Dataset) -> xr.Dataset:
       heads, has fallen for good to half of what it was at first.
     - `leading_power` (seed, step): the share of the five strongest frequencies in the embedding.
     """
-    data = run[list(_MEASURES)].copy()
-    data["memorisation"] = memorisation_step(run)
-    data["generalisation"] = generalisation_step(run)
+    data = run[list(_MEASURES)].assign(
+        memorisation=memorisation_step(run), generalisation=generalisation_step(run)
+    )
     for name in ("ov", "qk"):
         distance = data[f"{name}_distance"].mean(("layer", "head"))
-        above = distance >= distance.isel(step=0) / 2
-        data[f"{name}_half_step"] = data["step"].where(above).max("step")
+        data[f"{name}_half_step"] = last_above_half(distance)
     ordered = np.sort(data["embedding_power"].transpose("seed", "step", "frequency").to_numpy())
-    data["leading_power"] = (("seed", "step"), ordered[:, :, -_LEADING:].sum(axis=2))
-    return data
+    return data.assign(leading_power=(("seed", "step"), ordered[:, :, -_LEADING:].sum(axis=2)))
 
 
 def delay_claims(data: xr.Dataset) -> tuple[Claim, ...]:
@@ -139,7 +146,9 @@ def draw_grokking(data: xr.Dataset) -> Figure:
         (ranks, "marginal_rank", "marginalised effective rank"),
     ):
         for circuit, tint in (("ov", colour(3)), ("qk", colour(4))):
-            _draw_heads(panel, data[f"{circuit}_{measure}"], tint, circuit.upper())
+            curves = data[f"{circuit}_{measure}"]
+            head_curves(panel, curves.isel(seed=0, layer=0), tint)
+            seed_band(panel, curves.mean(("layer", "head")), tint, circuit.upper())
         panel.set(ylabel=label, ylim=(0, None))
     _draw_spectrum(drawing, spectrum, data.isel(seed=0))
     letter(axes.flat)
@@ -154,14 +163,6 @@ def draw_grokking(data: xr.Dataset) -> Figure:
         panel.set_xlabel("step")
     loss.set_xlabel("")
     return drawing
-
-
-def _draw_heads(panel: Axes, measure: xr.DataArray, tint: str, label: str) -> None:
-    step = measure["step"].to_numpy()
-    for head in range(measure.sizes["head"]):
-        one = measure.isel(seed=0, layer=0, head=head)
-        panel.plot(step, one, color=tint, linewidth=0.5, alpha=0.5)
-    seed_band(panel, measure.mean(("layer", "head")), tint, label)
 
 
 def _draw_spectrum(drawing: Figure, panel: Axes, one: xr.Dataset) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import xarray as xr
-from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
-from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali import induction_sheet
-from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
+from saddlescope.figures.mainali.recorded_figure import AbstractRecordedInduction
 
 
 @dataclass(frozen=True)
-class InductionRecorded(AbstractRecordedFigure):
+class InductionRecorded(AbstractRecordedInduction):
     """Figures 5 and 6 with wider decoders and three seeds, from recorded metrics."""
 
     id = "induction-recorded"
@@ -30,9 +28,6 @@ class InductionRecorded(AbstractRecordedFigure):
     )
     metrics = "repeated"
 
-    def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_sheet.induction_numbers(self.read())
-
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (
             induction_sheet.emergence_claim(data),
@@ -44,6 +39,3 @@ class InductionRecorded(AbstractRecordedFigure):
             *induction_sheet.distance_claims(data),
             *induction_sheet.pace_claims(data),
         )
-
-    def draw(self, data: xr.Dataset) -> Figure:
-        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

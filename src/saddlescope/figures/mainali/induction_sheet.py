@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, seed_band, sheet
+from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, head_curves, seed_band, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.transformer import InductionExperiment, emergence
 
@@ -80,20 +80,21 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     - `qk_pace`, `ov_pace`: how fast that distance falls around the emergence, in units of how fast
       it falls on the whole; NaN where nothing emerges.
     """
-    data = run[list(MEASURES)].copy()
-    data["emergence"] = emergence(run)
-    data["emergence_by_heads"] = emergence(run, least_saving=_NEVER)
+    data = run[list(MEASURES)].assign(
+        emergence=emergence(run), emergence_by_heads=emergence(run, least_saving=_NEVER)
+    )
     falls = [
         [_fall(data.sel(layers=depth, seed=seed)) for seed in data["seed"]]
         for depth in data["layers"]
     ]
-    data["qk_fall"] = (("layers", "seed"), np.array(falls)[:, :, 0])
-    data["qk_return"] = (("layers", "seed"), np.array(falls)[:, :, 1])
     for name in ("qk", "ov"):
         distance = data[f"{name}_distance"].mean(("layer", "head"))
         data[f"{name}_half_time"] = _half_time(distance)
         data[f"{name}_pace"] = _pace(distance, data["emergence"])
-    return data
+    return data.assign(
+        qk_fall=(("layers", "seed"), np.array(falls)[:, :, 0]),
+        qk_return=(("layers", "seed"), np.array(falls)[:, :, 1]),
+    )
 
 
 def emergence_claim(data: xr.Dataset) -> Claim:
@@ -193,7 +194,6 @@ def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
 
 def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
     """One curve a layer, the mean of its heads, median and range of the seeds; heads thin."""
-    step = measure["step"].to_numpy()
     if "head" not in measure.dims:
         seed_band(panel, measure, colour(0), "all layers")
         return
@@ -202,9 +202,7 @@ def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
         if not np.isfinite(of_layer).any():
             continue
         tint = colour(layer + 1)
-        for head in range(measure.sizes["head"]):
-            one = of_layer.isel(seed=0, head=head)
-            panel.plot(step, one, color=tint, linewidth=0.5, alpha=0.5)
+        head_curves(panel, of_layer.isel(seed=0), tint)
         seed_band(panel, of_layer.mean("head"), tint, f"layer {layer + 1}")
 
 
@@ -242,9 +240,12 @@ def _fall(one: xr.Dataset) -> tuple[float, float]:
 
 def _half_time(distance: xr.DataArray) -> xr.DataArray:
     """The share of the steps after which a curve stays below half of its first value."""
-    above = distance >= distance.isel(step=0) / 2
-    last = distance["step"].where(above).max("step")
-    return last / float(distance["step"][-1])
+    return last_above_half(distance) / float(distance["step"][-1])
+
+
+def last_above_half(distance: xr.DataArray) -> xr.DataArray:
+    """The last step at which a curve is not yet below half of its first value."""
+    return distance["step"].where(distance >= distance.isel(step=0) / 2).max("step")
 
 
 def _pace(distance: xr.DataArray, event: xr.DataArray) -> xr.DataArray:

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least
-from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali import induction_sheet
-from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
+from saddlescope.figures.mainali.recorded_figure import AbstractRecordedInduction
 
 
 @dataclass(frozen=True)
-class InductionTextRecorded(AbstractRecordedFigure):
+class InductionTextRecorded(AbstractRecordedInduction):
     """Decoders of one to four layers on the sources of Python's standard library."""
 
     id = "induction-text-recorded"
@@ -31,9 +29,6 @@ class InductionTextRecorded(AbstractRecordedFigure):
         "claims about what happens around it cannot be judged here."
     )
     metrics = "text"
-
-    def compute(self, watch: Watch) -> xr.Dataset:
-        return induction_sheet.induction_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         end = data.isel(step=-1)
@@ -56,6 +51,3 @@ class InductionTextRecorded(AbstractRecordedFigure):
             ),
             *induction_sheet.distance_claims(data),
         )
-
-    def draw(self, data: xr.Dataset) -> Figure:
-        return induction_sheet.draw_induction(data, tuple(induction_sheet.LABELS))

@@ -67,20 +67,20 @@ class MT1(AbstractModesFigure):
         return cls(small, learning_rates=(0.03, 0.02), context_lengths=(10, 31))
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        ends = []
-        for length in watch.each((None, *self.context_lengths)):
-            if length is None:
-                run = self.descend(watch)
-            else:
-                ends.append(self._rest(watch, length))
+        run, *ends = [
+            self.descend(watch) if length is None else self._rest(watch, length)
+            for length in watch.each((None, *self.context_lengths))
+        ]
         data = run.isel(time=-1).drop_vars(["time", "loss", "norm_balance"])
         seen = self.predict(run["time"].to_numpy()).isel(time=-1).drop_vars("time")
         basis = self.task.spectrum.basis
         for name in self.setting.model.axes:
             data[name] = (("row", "column"), basis.T @ data[name].to_numpy() @ basis)
-        data["map"] = (("row", "column"), data["p2"].to_numpy() @ data["q1"].to_numpy())
-        data["batch_spread"] = seen["batch_spread"]
-        data["rest_amplitude"] = seen["rest_amplitude"]
+        data = data.assign(
+            map=(("row", "column"), data["p2"].to_numpy() @ data["q1"].to_numpy()),
+            batch_spread=seen["batch_spread"],
+            rest_amplitude=seen["rest_amplitude"],
+        )
         lengths = xr.DataArray(list(self.context_lengths), dims="length")
         return data.merge(xr.concat(ends, lengths)).assign_coords(length=lengths)
 
@@ -180,8 +180,7 @@ class MT1(AbstractModesFigure):
 def _off_diagonal(matrices: FloatArray) -> FloatArray:
     """The largest entry off the diagonal of each as a share of the largest of all."""
     off = np.abs(matrices) * (1 - np.eye(matrices.shape[-1]))
-    share: FloatArray = off.max((1, 2)) / np.abs(matrices).max((1, 2))
-    return share
+    return off.max((1, 2)) / np.abs(matrices).max((1, 2))
 
 
 def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:

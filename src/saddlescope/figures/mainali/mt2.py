@@ -45,8 +45,7 @@ class MT2(AbstractModesFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         run = self.descend(watch)
         data = run.merge(self.predict(run["time"].to_numpy()))
-        data["half_time"] = ("mode", half_times(data))
-        return data.drop_vars(["p2", "q1"])
+        return data.assign(half_time=("mode", half_times(data))).drop_vars(["p2", "q1"])
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         size = data["rest_amplitude"]
@@ -89,13 +88,10 @@ class MT2(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.5, height=3.0)
-        _draw_modes(axes[0, 0], data)
-        _draw_distances(axes[0, 1], data)
-        _draw_balance(axes[0, 2], data)
+        draws = (_draw_modes, _draw_distances, _draw_balance)
+        drawing = panels.grid(draws, data, 3, width=3.5, height=3.0)
         first = float(data["exact_half_time"][0]) / 4
-        panels.letter(axes.flat)
-        for panel in axes.flat:
+        for panel in drawing.axes:
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=panels.TIME_LABEL)
             panels.legend(panel, 2)
         return drawing

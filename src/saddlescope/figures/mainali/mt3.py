@@ -61,8 +61,7 @@ class MT3(AbstractModesFigure):
         return cls(QUICK_DESCENT, learning_rates=QUICK_RATES, grokking="quick")
 
     def compute(self, watch: Watch) -> xr.Dataset:
-        halves = [half(watch) for half in watch.each((self._modes, self._grokking))]
-        return xr.merge(halves)
+        return xr.merge([half(watch) for half in watch.each((self._modes, self._grokking))])
 
     def _modes(self, watch: Watch) -> xr.Dataset:
         run = self.descend(watch)
@@ -121,15 +120,13 @@ class MT3(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.6, height=3.0)
-        span = float(data["exact_half_time"][0]) / 4, float(data["time"][-1])
         draws = (_draw_loss, _draw_distance, draw_loss)
-        for panel, draw in zip(axes[0], draws, strict=True):
-            draw(panel, data)
-            if draw is not draw_loss:
-                panel.set(xscale="log", xlim=span, xlabel=panels.TIME_LABEL)
+        drawing = panels.grid(draws, data, 3, width=3.6, height=3.0)
+        span = float(data["exact_half_time"][0]) / 4, float(data["time"][-1])
+        for panel in drawing.axes[:2]:
+            panel.set(xscale="log", xlim=span, xlabel=panels.TIME_LABEL)
+        for panel in drawing.axes:
             panels.legend(panel, 2)
-        panels.letter(axes.flat)
         return drawing
 
 

@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_trapezoid
 
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
-from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, legend, letter, sheet
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, grid, legend
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     VECTOR_LOSS_LABEL,
@@ -128,32 +128,26 @@ class MT4(AbstractModesFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = sheet(2, 2, width=4.2, height=2.5, sharex=True)
-        _draw_loss(axes[0, 0], data)
-        _draw_autocorrelation(axes[0, 1], data)
-        _draw_norm(axes[1, 0], data)
-        _draw_ranks(axes[1, 1], data)
-        letter(axes.flat)
-        for panel in axes.flat:
+        draws = (_draw_loss, _draw_autocorrelation, _draw_norm, _draw_ranks)
+        drawing = grid(draws, data, 2, width=4.2, height=2.5, sharex=True)
+        for panel in drawing.axes:
             mark_stages(panel, data)
             panel.set(xscale="log", xlim=(float(data["moment"][0]), float(data["time"][-1])))
             legend(panel)
-        for panel in axes[1]:
+        for panel in drawing.axes[2:]:
             panel.set_xlabel(TIME_LABEL)
         return drawing
 
 
 def _norm(*matrices: FloatArray) -> FloatArray:
     """The norm of all weights together at every time."""
-    norm: FloatArray = np.sqrt(sum((matrix**2).sum((1, 2)) for matrix in matrices))
-    return norm
+    return np.sqrt(sum((matrix**2).sum((1, 2)) for matrix in matrices))
 
 
 def _averages(time: FloatArray, curve: FloatArray, edges: FloatArray) -> FloatArray:
     """The mean of a curve between each two edges: batch noise is averaged out where it can be."""
     integral = np.interp(edges, time, cumulative_trapezoid(curve, time, initial=0.0))
-    means: FloatArray = np.diff(integral) / np.diff(edges)
-    return means
+    return np.diff(integral) / np.diff(edges)
 
 
 def _draw_loss(axes: Axes, data: xr.Dataset) -> None:

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import xarray as xr
+from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.induction_sheet import LABELS, draw_induction, induction_numbers
 from saddlescope.transformer.recorded import digest, recorded
 
 
@@ -31,3 +34,14 @@ class AbstractRecordedFigure(AbstractFigure):
     def read(self) -> xr.Dataset:
         """The recorded metrics."""
         return recorded(self.metrics, self.seeds)
+
+
+@dataclass(frozen=True)
+class AbstractRecordedInduction(AbstractRecordedFigure):
+    """A figure of a recorded induction experiment, with all of its measures."""
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return induction_numbers(self.read())
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        return draw_induction(data, tuple(LABELS))

@@ -58,20 +58,18 @@ class Figure1(AbstractFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         attention = merged_run.until_converged(self.setting)
         settings = {"attention": attention, "network": merged_run.as_network(attention)}
-        both = [watch.train(name, one) for name, one in watch.each(settings.items())]
-        data = merged_run.merged_numbers(both[0]).drop_vars("predicted_diagonal")
-        data["network_loss"] = (("seed", "time"), both[1].loss)
-        maps = [run.dataset["effective_map"].to_numpy() for run in both]
-        balance = both[0].dataset["value_balance"].to_numpy()
-        curves = {
-            "network_distance": np.abs(maps[0] - maps[1]).max(axis=(2, 3)),
-            "balance_change": np.abs(balance - balance[:, :1]).max(axis=(2, 3)),
-            "value_square": (both[0].dataset["v"].to_numpy() ** 2).sum(axis=2),
-        }
-        data = data.assign({name: (("seed", "time"), rows) for name, rows in curves.items()})
-        data["prompt_distance"] = ("seed", _prompt_distances(both[0], self.prompts))
-        data["drop_count"] = ("seed", [float(len(stages.drops)) for stages in both[0].stages()])
-        return data
+        run, other = (watch.train(name, one) for name, one in watch.each(settings.items()))
+        apart = run.dataset["effective_map"].to_numpy() - other.dataset["effective_map"].to_numpy()
+        balance, axes = run.dataset["value_balance"].to_numpy(), ("seed", "time")
+        data = merged_run.merged_numbers(run).drop_vars("predicted_diagonal")
+        return data.assign(
+            network_loss=(axes, other.loss),
+            network_distance=(axes, np.abs(apart).max(axis=(2, 3))),
+            balance_change=(axes, np.abs(balance - balance[:, :1]).max(axis=(2, 3))),
+            value_square=(axes, (run.dataset["v"].to_numpy() ** 2).sum(axis=2)),
+            prompt_distance=("seed", _prompt_distances(run, self.prompts)),
+            drop_count=("seed", [float(len(stages.drops)) for stages in run.stages()]),
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         start, end = data["level_loss"].to_numpy()

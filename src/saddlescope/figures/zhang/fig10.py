@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet
+from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet_of
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import mixture
 from saddlescope.figures.zhang.mixture import LOSSES
@@ -52,11 +52,12 @@ class Figure10(AbstractFigure):
 
     def compute(self, watch: Watch) -> xr.Dataset:
         data = mixture.mixture_curves(watch, self.setting, self.shares)
-        for name in ("in_weight", "in_context"):
-            data[f"{name}_time"] = (("share", "seed"), mixture.half_fall_times(data, name))
         fresh = mixture.with_share(self.setting, 0.0).task
-        data["level_loss"] = ("level", plateau_losses(fresh)[[0, -1]])
-        return data
+        times = {
+            f"{name}_time": (("share", "seed"), mixture.half_fall_times(data, name))
+            for name in ("in_weight", "in_context")
+        }
+        return data.assign({**times, "level_loss": ("level", plateau_losses(fresh)[[0, -1]])})
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         pure = [data.isel(share=data["share"].to_numpy() == share) for share in (0, 1)]
@@ -104,13 +105,9 @@ class Figure10(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        rows = -(-data.sizes["share"] // 3)
-        drawing, axes = sheet(rows, 3, width=2.9, height=2.3, sharex=True)
-        last = float(data["time"][-1])
-        for index, panel in enumerate(axes.flat):
-            if index >= data.sizes["share"]:
-                panel.set_axis_off()
-                continue
+        count, last = data.sizes["share"], float(data["time"][-1])
+        drawing, axes = sheet_of(count, 3, width=2.9, height=2.3, sharex=True)
+        for index, panel in enumerate(axes.flat[:count]):
             row = data.isel(seed=0, share=index)
             mixture.draw_three_losses(panel, row)
             for number, name in enumerate(LOSSES):

@@ -58,20 +58,22 @@ class Figure3(AbstractFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         run, learned = watch.train("staircase", self.setting), modes(self.setting.task)
         amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
-        data = staircase.staircase_numbers(run)
-        data["learned"] = staircase.learned_share(run, amplitude, basis)
-        data["saturation"] = ("direction", np.cbrt(amplitude))
-        keys = run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
-        data["value"] = (("seed", "time", "head"), run.dataset["v"].to_numpy())
-        data["key"] = (("seed", "time", "head", "direction"), keys)
+        heads, keys = ("seed", "time", "head"), run.dataset["k"].to_numpy()[:, :, :, 0] @ basis
+        data = staircase.staircase_numbers(run).assign(
+            learned=staircase.learned_share(run, amplitude, basis),
+            saturation=("direction", np.cbrt(amplitude)),
+            value=(heads, run.dataset["v"].to_numpy()),
+            key=((*heads, "direction"), keys),
+        )
         data["head_of_drop"] = (("seed", "drop"), staircase.winning_heads(data))
         directions, cosines = _directions(data)
-        data["direction_of_drop"] = (("seed", "drop"), directions)
-        data["key_alignment"] = (("seed", "drop"), cosines)
+        data = data.assign(
+            direction_of_drop=(("seed", "drop"), directions),
+            key_alignment=(("seed", "drop"), cosines),
+        )
         seeds = range(data.sizes["seed"])
         courses = [_followed(run.setting.task, data.isel(seed=index)) for index in seeds]
-        data["predicted_value"] = (("seed", "drop", "time"), np.array(courses))
-        return data
+        return data.assign(predicted_value=(("seed", "drop", "time"), np.array(courses)))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         # Tolerances are those of a theory for a vanishing start, at w = .01. A plateau of finite
@@ -161,21 +163,18 @@ def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
     return directions, cosines
 
 
-def _followed(task: AbstractData, one: xr.Dataset) -> list[FloatArray]:
+def _followed(task: AbstractData, one: xr.Dataset) -> FloatArray:
     """|v(t)| of the head that learns at each drop by T12, from where it has begun to grow."""
     time = one["time"].to_numpy()
-    courses = []
-    for drop in range(one.sizes["drop"]):
-        course = np.full(len(time), np.nan)
-        if np.isfinite(one["drop_time"][drop]):
-            head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
-            size = np.abs(one["value"].to_numpy()[:, head])
-            limit = _FOLLOWED_FROM * float(one["saturation"][direction])
-            start = max(int(first_record(size, limit, rising=True)), 0)
-            mode = int(modes(task).order[direction])
-            shape = head_time_course(task, mode, size[start], time[start:] - time[start])
-            course[start:] = shape.value
-        courses.append(course)
+    courses = np.full((one.sizes["drop"], len(time)), np.nan)
+    for drop in np.flatnonzero(np.isfinite(one["drop_time"])):
+        head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
+        size = np.abs(one["value"].to_numpy()[:, head])
+        limit = _FOLLOWED_FROM * float(one["saturation"][direction])
+        start = max(int(first_record(size, limit, rising=True)), 0)
+        mode = int(modes(task).order[direction])
+        shape = head_time_course(task, mode, size[start], time[start:] - time[start])
+        courses[drop, start:] = shape.value
     return courses
 
 
@@ -186,20 +185,18 @@ def _value_error(data: xr.Dataset) -> FloatArray:
         head = int(data["head_of_drop"][seed, drop])
         direction = int(data["direction_of_drop"][seed, drop])
         size = np.abs(data["value"].to_numpy()[seed, :, head])
-        course = data["predicted_value"].to_numpy()[seed, drop]
-        rest = float(data["saturation"][direction])
-        errors[seed, drop] = np.nanmax(np.abs(size - course)) / rest
+        apart = np.nanmax(np.abs(size - data["predicted_value"].to_numpy()[seed, drop]))
+        errors[seed, drop] = apart / float(data["saturation"][direction])
     return errors
 
 
 def _draw_values(axes: Axes, one: xr.Dataset) -> None:
-    for drop in range(one.sizes["drop"]):
-        if np.isfinite(one["drop_time"][drop]):
-            head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
-            size, course = np.abs(one["value"][:, head]), one["predicted_value"][drop]
-            label = f"head {head + 1}, $e_{direction + 1}$"
-            axes.plot(one["time"], size, color=panels.colour(drop), label=label)
-            axes.plot(one["time"], course, color="black", **panels.THEORY)
+    for drop in np.flatnonzero(np.isfinite(one["drop_time"])).tolist():
+        head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
+        size, course = np.abs(one["value"][:, head]), one["predicted_value"][drop]
+        label = f"head {head + 1}, $e_{direction + 1}$"
+        axes.plot(one["time"], size, color=panels.colour(drop), label=label)
+        axes.plot(one["time"], course, color="black", **panels.THEORY)
     axes.plot([], [], color="black", label="one head (T12)", **panels.THEORY)
     axes.set(ylabel=r"value weight  $|v_i|$", ylim=(0, None))
 

@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from saddlescope.figures.kit import panels
-from saddlescope.figures.kit.claim import Claim, equal, relatively_within
+from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang import rank_runs
-from saddlescope.figures.zhang.staircase import midway, predicted_drop_times
+from saddlescope.figures.zhang import rank_runs, staircase
 from saddlescope.setting import Setting
 
 _CIRCLES = {**panels.CIRCLES, "markersize": 4.5}
@@ -52,38 +51,27 @@ class Figure4(AbstractFigure):
         data = rank_runs.train_ranks(watch, self.setting, self.ranks)
         settings = [self.setting.replace(rank=rank) for rank in self.ranks]
         seeds = self.setting.seeds[: self.predicted_seeds]
-        predicted = [[predicted_drop_times(one, seed) for seed in seeds] for one in settings]
-        data["predicted_drop_time"] = (("rank", "predicted_seed", "drop"), np.array(predicted))
-        return data
+        predicted = [
+            [staircase.predicted_drop_times(one, seed) for seed in seeds] for one in settings
+        ]
+        return data.assign(
+            predicted_drop_time=(("rank", "predicted_seed", "drop"), np.array(predicted))
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        measured = data["drop_time"].to_numpy()[:, : data.sizes["predicted_seed"]]
-        predicted = data["predicted_drop_time"].to_numpy()
-        seen = np.isfinite(measured)
+        name = "drops come when predicted from the initial weights alone, at every rank (T13)"
+        first = data.isel(seed=slice(data.sizes["predicted_seed"]))
         return (
             *rank_runs.rank_claims(data),
-            relatively_within(
-                "drops come when predicted from the initial weights alone, at every rank (T13)",
-                measured[seen],
-                predicted[seen],
-                0.01,
-            ),
-            equal(
-                "drops that do not come by the end of the run are those predicted not to (T13)",
-                seen,
-                np.isfinite(predicted),
-            ),
+            staircase.timing_claim(name, first, 0.01),
+            staircase.missing_claim(first),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        columns = min(2, data.sizes["rank"])
-        rows = -(-data.sizes["rank"] // columns)
-        drawing, axes = panels.sheet(rows, columns, width=3.6, height=2.4, sharey=True)
-        middles = midway(data["level_loss"].to_numpy())
-        for index, panel in enumerate(axes.flat):
-            if index >= data.sizes["rank"]:
-                panel.remove()
-                continue
+        count = data.sizes["rank"]
+        drawing, axes = panels.sheet_of(count, min(2, count), width=3.6, height=2.4, sharey=True)
+        middles = staircase.midway(data["level_loss"].to_numpy())
+        for index, panel in enumerate(axes.flat[:count]):
             one = data.isel(rank=index)
             rank_runs.draw_rank(panel, one, "abcdefgh"[index])
             for row, times in enumerate(one["predicted_drop_time"]):

@@ -52,10 +52,12 @@ class Figure5(AbstractFigure):
 
     def compute(self, watch: Watch) -> xr.Dataset:
         data = mixture.mixture_curves(watch, self.setting, self.shares)
-        for name in ("in_weight", "in_context", "one_head_in_weight", "one_head_in_context"):
-            data[f"{name}_time"] = (("share", "seed"), mixture.half_fall_times(data, name))
-        data["first_rate"] = (("share", "seed"), mixture.first_rates(data))
-        return data
+        times = {
+            f"{name}_time": (("share", "seed"), mixture.half_fall_times(data, name))
+            for name in ("in_weight", "in_context", "one_head_in_weight", "one_head_in_context")
+        }
+        rates = (("share", "seed"), mixture.first_rates(data))
+        return data.assign({**times, "first_rate": rates})
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))

@@ -60,23 +60,24 @@ class Figure6(AbstractFigure):
         data = numbers[["loss", "level_loss", "predicted_drop_time"]]
         targets = np.stack([np.diag(modes(task).drive), minimum(task).effective_map])
         matrices, square = run.dataset["U"].to_numpy(), ("dim", "query_dim")
-        data["target"] = (("moment", *square), targets)
-        data["sampled_target"] = (("moment", *square), self._sampled_targets(task))
-        data["parallel"] = (("seed", "time"), _least_parallel(matrices))
-        cosines = np.stack([_cosine(matrices, target, 2) for target in targets])
-        data["alignment"] = (("moment", "seed", "time", "head"), cosines)
-        courses, diagonals = numbers["predicted_diagonal"].to_numpy(), map(np.diag, targets)
-        predicted = np.stack([_cosine(courses, diagonal, 1) for diagonal in diagonals])
-        data["predicted_alignment"] = (("moment", "seed", "time"), predicted)
+        cosines = [_cosine(matrices, target, 2) for target in targets]
+        courses = numbers["predicted_diagonal"].to_numpy()
+        predicted = [_cosine(courses, np.diag(target), 1) for target in targets]
         early = [early_alignment(task, run.weights(seed, 0), run.time) for seed in seeds]
-        data["early_alignment"] = (("seed", "time", "head"), np.stack(early))
         middles = np.searchsorted(data["time"], data["predicted_drop_time"][:, 0] / 2)
         shown = [[int(middle), data.sizes["time"] - 1] for middle in middles]
-        data["shown"] = (("seed", "moment"), np.array(shown, dtype=np.int32))
         shapes = [_shapes(run, *of_seed) for of_seed in zip(seeds, shown, strict=True)]
-        data["head_matrix"] = (("seed", "moment", "head", *square), np.stack(shapes))
-        data["final_map"] = (("seed", *square), run.dataset["effective_map"].to_numpy()[:, -1])
-        return data
+        return data.assign(
+            target=(("moment", *square), targets),
+            sampled_target=(("moment", *square), self._sampled_targets(task)),
+            parallel=(("seed", "time"), _least_parallel(matrices)),
+            alignment=(("moment", "seed", "time", "head"), np.stack(cosines)),
+            predicted_alignment=(("moment", "seed", "time"), np.stack(predicted)),
+            early_alignment=(("seed", "time", "head"), np.stack(early)),
+            shown=(("seed", "moment"), np.array(shown, dtype=np.int32)),
+            head_matrix=(("seed", "moment", "head", *square), np.stack(shapes)),
+            final_map=(("seed", *square), run.dataset["effective_map"].to_numpy()[:, -1]),
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         middles, start, end = data["shown"].to_numpy()[:, 0], *data["level_loss"].to_numpy()
@@ -149,34 +150,28 @@ class Figure6(AbstractFigure):
             raise InvalidInput("task", task, "must be an InContextRegression")
         sampled = task.statistics(self.prompts)
         solved = np.linalg.solve(sampled.second_moment, sampled.cross_moment)
-        matrices: FloatArray = unvectorise(np.stack([sampled.cross_moment, solved]))
-        return matrices
+        return unvectorise(np.stack([sampled.cross_moment, solved]))
 
 
 def _cosine(arrays: FloatArray, target: FloatArray, axes: int) -> FloatArray:
     """|cos| of arrays with one of their own shape, along the last axes."""
     along = np.tensordot(arrays, target, axes=axes)
     lengths = np.sqrt((arrays**2).sum(axis=tuple(range(-axes, 0))))
-    cosines: FloatArray = np.abs(along) / (lengths * np.linalg.norm(target))
-    return cosines
+    return np.abs(along) / (lengths * np.linalg.norm(target))
 
 
 def _least_parallel(matrices: FloatArray) -> FloatArray:
     """The least |cos| of any two heads' matrices, [S, T]."""
     flat = matrices.reshape(*matrices.shape[:3], -1)
     units = flat / np.linalg.norm(flat, axis=-1, keepdims=True)
-    least: FloatArray = np.abs(units @ units.swapaxes(-1, -2)).min(axis=(-2, -1))
-    return least
+    return np.abs(units @ units.swapaxes(-1, -2)).min(axis=(-2, -1))
 
 
 def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
     """Each head's matrix over its length, with the sign of its value, [moment, H, D, D]."""
-    shapes = []
-    for record in records:
-        weights = run.weights(seed, record)
-        signed = np.sign(weights["v"])[:, None, None] * weights["U"]
-        shapes.append(signed / np.linalg.norm(signed, axis=(1, 2), keepdims=True))
-    return np.stack(shapes)
+    each = [run.weights(seed, record) for record in records]
+    signed = np.stack([np.sign(one["v"])[:, None, None] * one["U"] for one in each])
+    return signed / np.linalg.norm(signed, axis=(2, 3), keepdims=True)
 
 
 def _draw_cosines(axes: Axes, one: xr.Dataset) -> None:

@@ -116,10 +116,11 @@ class Figure8(AbstractFigure):
         recorded = staircase.on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
         run, learned = watch.train(f"rank-{rank}", recorded), modes(setting.task)
         amplitude, basis = learned.amplitude[learned.order], learned.basis[:, learned.order]
-        data = staircase.staircase_numbers(run)
-        data["learned_count"] = staircase.learned_share(run, amplitude, basis).sum("direction")
-        data["value"] = (("seed", "time", "head"), np.abs(run.dataset["v"].to_numpy()))
-        data["minimal_value"] = (("level", "head"), self._shortest(rank))
+        data = staircase.staircase_numbers(run).assign(
+            learned_count=staircase.learned_share(run, amplitude, basis).sum("direction"),
+            value=(("seed", "time", "head"), np.abs(run.dataset["v"].to_numpy())),
+            minimal_value=(("level", "head"), self._shortest(rank)),
+        )
         return _sorted_by_growth(data, rank)
 
     def _shortest(self, rank: int) -> FloatArray:
@@ -158,11 +159,12 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
                 record = staircase.plateau_record(time, drops[seed], level)
                 resting[seed, level] = values[seed, record]
                 grown[seed, level] = (values[seed, record] > shortest[shortest > 0].min() / 2).sum()
-    data["value"] = (("seed", "time", "head"), values)
-    data["growth_time"] = (("seed", "drop"), growth)
-    data["plateau_value"] = (("seed", "level", "head"), resting)
-    data["grown_values"] = (("seed", "level"), grown)
-    return data
+    return data.assign(
+        value=(("seed", "time", "head"), values),
+        growth_time=(("seed", "drop"), growth),
+        plateau_value=(("seed", "level", "head"), resting),
+        grown_values=(("seed", "level"), grown),
+    )
 
 
 def _draw_losses(axes: Axes, one: xr.Dataset) -> None:

@@ -72,18 +72,19 @@ class InitScale(AbstractFigure):
             for name, setting in watch.each(zip(_MODELS, settings, strict=True))
         ]
         data = xr.concat(parts, dim="model").assign_coords(model=list(_MODELS))
-        data["level_loss"] = ("level", plateau_losses(self.setting.task))
-        data["growth_rate"] = modes(self.setting.task).growth_rate
         merged, separate = (
             [setting.replace(init_scale=scale) for scale in self.scales] for setting in settings
         )
         losses = [_small_loss(setting, data["time"].to_numpy()) for setting in merged]
-        data["small_loss"] = (("scale", "time"), np.array(losses))
         drops = np.full((len(self.scales), self.setting.task.dimension), np.nan)
         for row in np.flatnonzero(data["scale"] <= _PREDICTED).tolist():
             drops[row] = predicted_drop_times(separate[row], self.setting.seeds[0])
-        data["small_drop_time"] = (("scale", "drop"), drops)
-        return data
+        return data.assign(
+            level_loss=("level", plateau_losses(self.setting.task)),
+            growth_rate=modes(self.setting.task).growth_rate,
+            small_loss=(("scale", "time"), np.array(losses)),
+            small_drop_time=(("scale", "drop"), drops),
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         scale = data["scale"].to_numpy()
@@ -175,9 +176,7 @@ def _measured_drops(data: xr.Dataset) -> FloatArray:
 
 def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:
     """The share of the initial excess loss that is left."""
-    start = data["loss"].isel(time=0)
-    left: xr.DataArray = (data[name] - start) / data["excess"] + 1
-    return left
+    return (data[name] - data["loss"].isel(time=0)) / data["excess"] + 1
 
 
 def _draw_losses(axes: Axes, one: xr.Dataset, tones: list[FloatArray]) -> None:

@@ -54,12 +54,9 @@ def merged_numbers(run: Trajectory) -> xr.Dataset:
 
     Over (seed, time), level and drop as in `staircase_numbers`, and direction.
     """
-    data = staircase_numbers(run)
-    task, seeds = run.setting.task, run.setting.seeds
+    task, seeds, axes = run.setting.task, run.setting.seeds, ("seed", "time")
     courses = [time_course(task, weights=run.weights(seed, 0), times=run.time) for seed in seeds]
-    data["predicted_loss"] = (("seed", "time"), np.array([course.loss for course in courses]))
-    data["predicted_diagonal"] = (
-        ("seed", "time", "direction"),
-        np.array([course.diagonal for course in courses]),
+    return staircase_numbers(run).assign(
+        predicted_loss=(axes, np.array([course.loss for course in courses])),
+        predicted_diagonal=((*axes, "direction"), np.array([one.diagonal for one in courses])),
     )
-    return data

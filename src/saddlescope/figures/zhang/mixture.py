@@ -58,11 +58,7 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
 
     With them: the optimum's losses, the drive's rate and what the conserved quantities drift.
     """
-    names = [*LOSSES, *(f"one_head_{name}" for name in LOSSES)]
-    curves: dict[str, list[FloatArray]] = {name: [] for name in names}
-    scalars: dict[str, list[object]] = {
-        name: [] for name in (*(f"best_{name}" for name in LOSSES), "drive_rate", "conserved_drift")
-    }
+    parts = []
     for share in watch.each(shares):
         one = with_share(setting, share)
         task = population_law(one.task)
@@ -74,22 +70,20 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
         tests = {
             name: population_law(test).block_statistics() for name, test in task.tests().items()
         }
-        for name, law in {"training": statistics, **tests}.items():
-            curves[name].append(run.dataset[LOSSES[name]].to_numpy())
-            curves[f"one_head_{name}"].append(alone.dataset[LOSSES[name]].to_numpy())
-            scalars[f"best_{name}"].append(block_loss(law, best.coefficients))
-        scalars["drive_rate"].append(np.linalg.norm(drive_matrix(statistics), 2))
         balance = run.dataset["value_balance"]
         drift = abs(balance - balance.isel(time=0)).max(("time", "head", "other_head"))
-        scalars["conserved_drift"].append(drift.to_numpy())
-    data = xr.Dataset(
-        {name: (("share", "seed", "time"), np.array(rows)) for name, rows in curves.items()},
-        coords={"share": list(shares), "seed": list(setting.seeds), "time": run.time},
-    )
-    for scalar, values in scalars.items():
-        array = np.array(values, dtype=float)
-        data[scalar] = (("share", "seed")[: array.ndim], array)
-    return data
+        numbers: dict[str, Any] = {
+            "drive_rate": np.linalg.norm(drive_matrix(statistics), 2),
+            "conserved_drift": ("seed", drift.to_numpy()),
+        }
+        for name, law in {"training": statistics, **tests}.items():
+            numbers |= {
+                name: (("seed", "time"), run.dataset[LOSSES[name]].to_numpy()),
+                f"one_head_{name}": (("seed", "time"), alone.dataset[LOSSES[name]].to_numpy()),
+                f"best_{name}": block_loss(law, best.coefficients),
+            }
+        parts.append(xr.Dataset(numbers, {"seed": list(one.seeds), "time": run.time}))
+    return xr.concat(parts, xr.Variable("share", list(shares)), data_vars="all")
 
 
 def half_fall_times(data: xr.Dataset, name: str) -> FloatArray:

@@ -13,7 +13,7 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, TIME_LABEL, colour
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, on_logarithmic_grid
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, on_logarithmic_grid, padded_loss
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
@@ -62,20 +62,20 @@ def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Data
     levels, until = plateau_losses(setting.task), setting.method.end
     recorded = on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
     time = np.concatenate([[0.0], np.asarray(recorded.record.at)])
-    losses, drops, plateaus = [], [], []
-    for rank in watch.each(ranks):
-        run = watch.train(f"rank-{rank}", recorded.replace(rank=rank))
-        # A run whose seeds all rest ends early.
-        loss = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
-        losses.append(loss)
-        drops.append(drop_times(loss, levels, time))
-        plateaus.append([_plateaus(time, row, at) for row, at in zip(loss, drops[-1], strict=True)])
-    data = xr.Dataset(
+    runs = [watch.train(f"rank-{rank}", recorded.replace(rank=rank)) for rank in watch.each(ranks)]
+    losses = np.array([padded_loss(run, time) for run in runs])
+    drops = drop_times(losses, levels, time)
+    plateaus = [
+        [_plateaus(time, loss, at) for loss, at in zip(rows, times, strict=True)]
+        for rows, times in zip(losses, drops, strict=True)
+    ]
+    return xr.Dataset(
         {
-            "loss": (("rank", "seed", "time"), np.array(losses)),
+            "loss": (("rank", "seed", "time"), losses),
             "level_loss": ("level", levels),
             "plateau_loss": (("rank", "seed", "level"), np.array(plateaus)),
-            "drop_time": (("rank", "seed", "drop"), np.array(drops)),
+            "drop_time": (("rank", "seed", "drop"), drops),
+            "plateau_share": (("rank", "seed", "plateau"), _shares(drops, until)),
         },
         coords={
             "rank": list(ranks),
@@ -86,14 +86,11 @@ def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Data
             "plateau": np.arange(len(levels) - 1),
         },
     )
-    data["plateau_share"] = (("rank", "seed", "plateau"), _shares(np.array(drops), until))
-    return data
 
 
 def is_multiple(data: xr.Dataset, dimension: str) -> AnyArray:
     """Whether each plateau or level is at a multiple of the rank, over (rank, dimension)."""
-    multiple: AnyArray = data[dimension].to_numpy() % data["rank"].to_numpy()[:, None] == 0
-    return multiple
+    return data[dimension].to_numpy() % data["rank"].to_numpy()[:, None] == 0
 
 
 def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
@@ -182,5 +179,4 @@ def _level_errors(data: xr.Dataset) -> FloatArray:
     errors = np.abs(data["plateau_loss"].to_numpy() - levels) / steps
     judged = is_multiple(data, "level")
     judged[:, -1] = True
-    worst: FloatArray = np.nanmax(np.where(judged[:, None], errors, np.nan), axis=(1, 2))
-    return worst
+    return np.nanmax(np.where(judged[:, None], errors, np.nan), axis=(1, 2))

@@ -10,6 +10,7 @@ import xarray as xr
 from saddlescope.attention import GivenStart
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.staircase import padded_loss
 from saddlescope.measure import first_crossing, stages
 from saddlescope.setting import Setting
 from saddlescope.theory import lazy_course
@@ -28,8 +29,7 @@ def train_scales(watch: Watch, name: str, setting: Setting, scales: Sequence[flo
     ]
     init = GivenStart({key: np.concatenate([one[key] for one in starts]) for key in starts[0]})
     run = watch.train(name, setting.replace(init=init, at=time, seeds=len(scales) * count))
-    # The run ends where all have converged.
-    rows = np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
+    rows = padded_loss(run, time)
     loss = rows.reshape(len(scales), count, -1)
     courses = [
         lazy_course(model, task, {key: array[seed] for key, array in start.items()})
@@ -67,5 +67,4 @@ def _highest_rates(time: FloatArray, loss: FloatArray, least: float) -> FloatArr
     excess = np.maximum(loss - least, 1e-300)
     rates = -np.diff(np.log(excess), axis=-1) / np.diff(time)
     lasting = excess[..., 1:] > 1e-3 * excess[..., :1]
-    highest: FloatArray = np.where(lasting, rates, 0.0).max(axis=-1)
-    return highest
+    return np.where(lasting, rates, 0.0).max(axis=-1)

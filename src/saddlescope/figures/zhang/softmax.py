@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from saddlescope.arrays import nan_padded
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit import panels
@@ -104,18 +106,16 @@ class Softmax(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(1, 3, width=3.3, height=2.8)
-        _draw_loss(axes[0, 0], data, "merged")
-        _draw_loss(axes[0, 1], data, "separate")
-        _draw_learned(axes[0, 2], data)
+        merged, separate = (partial(_draw_loss, name=name) for name in ("merged", "separate"))
+        draws = (merged, separate, _draw_learned)
+        drawing = panels.grid(draws, data, 3, width=3.3, height=2.8)
         first = float(np.nanmin(data["separate_first_drop"])) / 4
-        for panel in axes[0, 1:]:
+        for panel in drawing.axes[1:]:
             panel.set_xlim(first, float(data["separate_time"][-1]))
-        axes[0, 0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
-        for panel in axes[0]:
+        drawing.axes[0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
+        for panel in drawing.axes:
             panel.set(xscale="log", xlabel=panels.TIME_LABEL)
             panel.xaxis.set_minor_formatter(NullFormatter())
-        panels.letter(axes[0])
         return drawing
 
 
@@ -136,8 +136,7 @@ def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
         keys, queries = weights["k"].to_numpy(), weights["q"].to_numpy()
         matrices = np.einsum("sthra,sthrb->sthab", keys, queries)
     maps = np.einsum("sth,sthab->stab", weights["v"].to_numpy(), matrices)
-    along: FloatArray = np.einsum("ad,stab,bd->std", basis, maps, basis)
-    return along
+    return np.einsum("ad,stab,bd->std", basis, maps, basis)
 
 
 def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
@@ -164,18 +163,14 @@ def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatAr
 def _plateaus(run: Trajectory, count: int) -> FloatArray:
     """The levels of each seed's plateaus, NaN beyond the last, [S, count + 1] or more."""
     rows = [[plateau.level for plateau in one.plateaus] for one in run.stages()]
-    table = np.full((len(rows), max(count + 1, *map(len, rows))), np.nan)
-    for seed, row in enumerate(rows):
-        table[seed, : len(row)] = row
-    return table
+    return nan_padded(rows, max(count + 1, *map(len, rows)))
 
 
 def _distance(data: xr.Dataset, name: str) -> FloatArray:
     """How far the plateaus are from linear attention's on the same prompts, in whole falls."""
     known = data[f"{name}_linear_level"].to_numpy()
     fall = np.nanmax(known) - np.nanmin(known)
-    distance: FloatArray = np.abs(data[f"{name}_level"].to_numpy() - known) / fall
-    return distance
+    return np.abs(data[f"{name}_level"].to_numpy() - known) / fall
 
 
 def _learning_order(shares: FloatArray) -> FloatArray:
@@ -199,8 +194,7 @@ def _draw_learned(axes: Axes, data: xr.Dataset) -> None:
     fastest = int(np.argmin(data["separate_first_drop"].to_numpy()))
     time = data["separate_time"]
     for direction, share in enumerate(data["separate_learned"][fastest].T):
-        label = f"$e_{direction + 1}$"
-        axes.plot(time, share, color=panels.colour(direction), label=label)
+        axes.plot(time, share, color=panels.colour(direction), label=f"$e_{direction + 1}$")
     axes.axhline(1, color="black", label="linear optimum", zorder=0, **panels.THEORY)
     axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
     panels.legend(axes, 3)

@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention import AbstractAttention, MergedAttention, Weights
-from saddlescope.checks import FloatArray, number, real_array
+from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     check_blocks,
+    given_times,
     is_merged,
     normalised_weights,
     population_law,
@@ -67,9 +68,7 @@ def early_alignment(
     [[0.0], [0.8884], [1.0]]
     """
     start, direction, rate = _along_drive(task, weights, model)
-    time = real_array("times", times, (None,))
-    if (time < 0).any():
-        raise InvalidInput("times", times, "must not be negative")
+    time = given_times(times, rising=False)
     values, along = start["v"], np.tensordot(start["U"], direction, axes=2)
     rest = np.maximum((start["U"] ** 2).sum(axis=(1, 2)) - along**2, 0.0)
     # u(t) and the rest, both over e^(ct), which alone would overflow.

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.attention import MergedAttention, Weights
+from saddlescope.attention.formulas.blocks import split_coefficients
 from saddlescope.checks import real_array
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Statistics
@@ -69,11 +70,10 @@ def drive_matrix(task: object) -> Float[np.ndarray, "d F"]:
     ((3, 6), 0.1603)
     """
     statistics = _statistics(task)
-    size, cross = statistics.dimension, statistics.cross_moment
-    cubic, square, linear = np.split(cross, [size**3, size**3 + size**2])
-    above = np.concatenate([cubic.reshape(size, -1), square.reshape(size, size)], axis=1)
-    below = np.concatenate([square, linear])
-    return np.concatenate([above, below[None]])
+    size = statistics.dimension
+    cubic, square, linear = split_coefficients(statistics.cross_moment, size)
+    above = np.concatenate([cubic.reshape(size, -1), square], axis=1)
+    return np.concatenate([above, np.concatenate([square.ravel(), linear])[None]])
 
 
 def one_head(task: object, weights: GivenWeights) -> Weights:

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from saddlescope.attention import AbstractAttention
-from saddlescope.checks import FloatArray, real_array
-from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.checks import FloatArray
+from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.courses._alignment import initial_growth
 from saddlescope.theory.landscape._modes import Modes, modes
-from saddlescope.theory.parametrisation import GivenWeights
+from saddlescope.theory.parametrisation import GivenWeights, given_times
 
 # The part of the start that does not grow may have this share of the amplitude at convergence.
 # The largest error of the loss, as a share of the drop, is then about a tenth (measured at D = 4).
@@ -92,9 +92,7 @@ def time_course(
             f"well below the amplitude at convergence, {converged:.2g}; take a smaller scale; "
             "fixed_points and conserved_quantities still hold"
         )
-    grid = None if times is None else real_array("times", times, (None,))
-    if grid is not None and ((grid < 0).any() or (np.diff(grid) < 0).any() or not grid.size):
-        raise InvalidInput("times", times, "must be rising and not negative")
+    grid = None if times is None else given_times(times)
     active = task_modes.order
     drive, saturation = task_modes.drive[active], task_modes.saturation[active]
     is_white = all(np.ptp(values) <= 1e-9 * values.max() for values in (drive, saturation))

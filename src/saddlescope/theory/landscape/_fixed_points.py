@@ -114,8 +114,7 @@ class FixedPoints:
         """Over `point` and `direction`: which eigenvectors are `learned`, loss, index."""
         import xarray as xr
 
-        directions = np.arange(self.modes.dimension)
-        learned = np.array([np.isin(directions, point.subset) for point in self.points])
+        learned = self.modes.membership(point.subset for point in self.points)
         return xr.Dataset(
             {
                 "learned": (("point", "direction"), learned),
@@ -204,9 +203,7 @@ def fixed_points(task: object, *, model: AbstractAttention | None = None) -> Fix
         )
     capacity = len(every) if model is None else linear_model(model).capacity(task_modes.dimension)
     subsets = _subsets(task_modes, capacity)
-    membership = np.zeros((len(subsets), task_modes.dimension), dtype=bool)
-    for row, subset in enumerate(subsets):
-        membership[row, list(subset)] = True
+    membership = task_modes.membership(subsets)
     losses = task_modes.label_power - membership @ task_modes.drop
     indices = task_modes.saddle_index(membership, 1 if model is None else linear_model(model).pairs)
     points = tuple(

@@ -112,8 +112,7 @@ class Modes:
     @cached_property
     def levels(self) -> Float[np.ndarray, " levels"]:
         """The losses after 0, 1, 2, … modes are learned in order (T7, T17)."""
-        falls = np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
-        return self.label_power - falls
+        return self.label_power - np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
 
     def subset(self, members: object) -> tuple[int, ...]:
         """A valid set of modes: each one once, in rising order, all of them learnable."""
@@ -127,6 +126,10 @@ class Modes:
         if not self.active[modes].all():
             raise InvalidInput("subset", members, "names an eigenvector that has no drive")
         return tuple(sorted(modes))
+
+    def membership(self, subsets: Iterable[tuple[int, ...]]) -> Bool[np.ndarray, "S D"]:
+        """Sets of modes as rows of flags."""
+        return np.array([np.isin(np.arange(self.dimension), subset) for subset in subsets])
 
     def saddle_index(
         self, membership: Bool[np.ndarray, "S D"], rank: int = 1

@@ -28,9 +28,8 @@ def saddle_graph(task: object) -> SaddleGraph:
     """
     nodes = fixed_points(task)
     modes = nodes.modes
-    known = {point.subset for point in nodes}
     edges = []
-    for subset in known:
+    for subset in {point.subset for point in nodes}:
         for group in modes.equal_drops:
             # A group is learned from its first member on: the next one is the one edge into it.
             new = [mode for mode in group if mode not in subset][:1]

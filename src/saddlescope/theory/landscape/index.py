@@ -37,8 +37,7 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
     (0, 4)
     """
     task_modes = modes(task)
-    membership = np.zeros((1, task_modes.dimension), dtype=bool)
-    membership[0, list(task_modes.subset(subset))] = True
+    membership = task_modes.membership([task_modes.subset(subset)])
     return int(task_modes.saddle_index(membership, whole_number("rank", rank))[0])
 
 

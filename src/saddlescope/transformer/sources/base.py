@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Int, PRNGKeyArray
@@ -24,10 +25,8 @@ class AbstractSource(eqx.Module):
     context: eqx.AbstractVar[int]
     """How many tokens are read."""
 
-    @property
-    def scored_from(self) -> int:
-        """The first position in a sequence whose token is to be predicted."""
-        return 1
+    scored_from: ClassVar[int] = 1
+    """The first position in a sequence whose token is to be predicted."""
 
     @property
     def outputs(self) -> int:

@@ -49,6 +49,9 @@ class ModularArithmetic(AbstractSource):
     vocabulary: int = eqx.field(static=True)
     context: int = eqx.field(static=True)
 
+    # The result alone.
+    scored_from = 3
+
     def __init__(
         self,
         p: object = 53,
@@ -71,11 +74,6 @@ class ModularArithmetic(AbstractSource):
         self.train, self.test = (
             jnp.asarray(sequences[rows]) for rows in (order[:size], order[size:])
         )
-
-    @property
-    def scored_from(self) -> int:
-        """The position of the result."""
-        return 3
 
     @property
     def outputs(self) -> int:
