@@ -21,7 +21,7 @@ TASK, MODEL = (EXAMPLES / name for name in ("own_task.py", "own_model.py"))
 LAW = ss.InContextRegression([0.6, 0.3], context_length=31)
 FLOW = ss.GradientFlow(until=4000)
 # The shape that other tests train too: compiled once in a process.
-ENSEMBLE: dict[str, Any] = {"seeds": 3, "record": 200}
+ENSEMBLE: dict[str, Any] = {"seeds": [2, 5, 8], "record": 200}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_the_tied_models_staircase_is_predicted(tied_run: ss.Trajectory) -> None
     assert {outcome.result for outcome in tied_run.outcomes} == {ss.Result.FINISHED}
     found = errors(tied_run)
     assert found.size == 5, "one second drop comes after the end, as predicted"
-    assert np.abs(found).max() < 5e-4  # measured: 2e-4
+    assert np.abs(found).max() < 1e-4  # measured: 1.6e-5
 
 
 def test_the_tied_model_is_what_it_realises_and_balances(own: dict[str, Any]) -> None:

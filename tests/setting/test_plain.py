@@ -59,7 +59,10 @@ def test_the_format_may_be_left_out() -> None:
         ({"a": np.arange(3)}, {"a": [0, 1, 2]}),
         (np.eye(2), [[1.0, 0.0], [0.0, 1.0]]),
         (Spectrum([0.4, 0.3]), [0.4, 0.3]),
-        (GradientFlow(3.0), {"kind": "flow", "until": 3.0, "rtol": 1e-8, "atol": 1e-11}),
+        (
+            GradientFlow(3.0),
+            {"kind": "flow", "until": 3.0, "rtol": 1e-8, "atol": 1e-11, "solver": "auto"},
+        ),
     ],
     ids=str,
 )

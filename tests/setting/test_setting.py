@@ -155,6 +155,7 @@ def test_kinds_and_fields_are_the_schemas() -> None:
             "rtol": 1e-8,
             "atol": 1e-11,
             "converged": None,
+            "solver": "auto",
         },
         "init": {"kind": "random", "init_scale": 0.01},
         "record": {
@@ -164,7 +165,7 @@ def test_kinds_and_fields_are_the_schemas() -> None:
             "at": None,
             "weights": True,
         },
-        "seeds": [0, 1, 2],
+        "seeds": 3,
     }
 
 

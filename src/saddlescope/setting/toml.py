@@ -27,7 +27,7 @@ def to_toml(setting: Setting, arrays: dict[str, AnyArray] | None = None) -> str:
     >>> text = to_toml(Setting(ss.MergedAttention(heads=8), task, ss.GradientFlow(until=100)))
     >>> print(text.split("[method]")[0])
     format = 2
-    seeds = [0]
+    seeds = 1
     <BLANKLINE>
     [model]
     kind = "merged"
