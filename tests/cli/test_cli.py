@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 import saddlescope as ss
 from saddlescope import dynamics
 from saddlescope.cli import main
+from saddlescope.report import _run_page
 
 # The shape that other tests train too: compiled once in a process.
 SMALL = shlex.split("--spectrum .6,.3 --heads 3 --seeds 3 --init-scale .1 --points 200")
@@ -25,6 +27,17 @@ def _own_folder_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     monkeypatch.setenv("EQX_ON_ERROR", "nan")
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave pictures empty; for a run that another test draws."""
+
+    def empty(*_: Any, **__: Any) -> Figure:
+        return Figure()
+
+    monkeypatch.setattr(ss.Trajectory, "plot", empty)
+    monkeypatch.setattr(_run_page, "plot", empty)
 
 
 class Answer:
@@ -101,6 +114,7 @@ def test_train_prints_a_table_and_writes_a_folder(
     assert "saddlescope train --spectrum .6,.3" in Path("out/index.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_train_as_json_keeps_the_contract_and_a_finished_run_is_not_trained_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,8 +167,10 @@ def test_flow_stops_where_told_and_rests_when_converged(
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["table", "json"])
 def test_a_run_that_diverges_ends_with_1_and_the_cure(
-    as_json: list[str], capsys: pytest.CaptureFixture[str]
+    as_json: list[str], capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
+    if as_json:
+        request.getfixturevalue("undrawn")
     words = ["train", *SMALL, "--steps", "500", "--learning-rate", "3", "--out", "out", *as_json]
     answer = Answer(capsys, *words)
     assert answer.code == 1
@@ -163,13 +179,15 @@ def test_a_run_that_diverges_ends_with_1_and_the_cure(
         assert {seed["result"] for seed in strict_json(answer.out)["seeds"]} == {"diverged"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_run_is_replaced_only_when_told_to(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Answer(capsys, "train", *SMALL, *DESCENT, "--out", "out").code == 0
+    first = ["train", *SMALL, "--steps", "200", "--learning-rate", ".2", "--out", "out"]
+    assert Answer(capsys, *first).code == 0
     other = ["train", *SMALL, "--steps", "100", "--learning-rate", ".2", "--out", "out"]
     answer = Answer(capsys, *other)
     assert answer.code == 2
     assert answer.err == "saddlescope: out = 'out': holds another run; --overwrite replaces it\n"
-    assert ss.load("out/run").setting.method.steps == 5000
+    assert ss.load("out/run").setting.method.steps == 200
     assert Answer(capsys, *other, "--overwrite").code == 0
     assert ss.load("out/run").setting.method.steps == 100
 
