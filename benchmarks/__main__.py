@@ -25,6 +25,7 @@ SUBJECTS = (
     "reproduction",
     "step",
     "flow",
+    "ensembles",
     "models",
     "circuits",
     "stages",

@@ -1,0 +1,102 @@
+"""Ensembles: a million seeds, all cores, and what drawing the starts costs."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+
+import saddlescope as ss
+from benchmarks.settings import INIT_SCALE, LOSS_ONLY, staircase_task
+from benchmarks.table import Findings, Row
+from benchmarks.timing import alternate, fresh_process
+from saddlescope.dynamics import _shards
+
+MODEL = ss.SeparateAttention(heads=5, rank=1)
+STEPS = 10
+MOST_SECONDS, MOST_GIGABYTES = 6.0, 3.0
+TWO_CORES = 1.8
+
+_ONCE_COMPILED = """
+import resource, time
+from benchmarks.ensembles import ten_steps
+ten_steps({seeds})
+began = time.perf_counter()
+ten_steps({seeds})
+print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+"""
+
+
+def measure(quick: bool) -> Findings:
+    """Gradient descent on the staircase's task."""
+    times = 2 if quick else 7
+    rows = (_million(10**5 if quick else 10**6), _on_cores(times), _starts(times))
+    return Findings("Ensembles (D = 4, H = 5, R = 1)", rows=rows)
+
+
+def ten_steps(seeds: int) -> None:
+    """Ten steps of many seeds, with the loss at eleven points."""
+    ss.train(
+        MODEL,
+        staircase_task(),
+        method=ss.GradientDescent(learning_rate=0.02, steps=STEPS),
+        init_scale=INIT_SCALE,
+        seeds=seeds,
+        record=ss.Record(points=STEPS + 1, weights=False),
+    )
+
+
+def _million(seeds: int) -> Row:
+    _, printed = fresh_process(_ONCE_COMPILED.format(seeds=seeds), times=1)
+    seconds, gigabytes = map(float, printed.split())
+    return Row(
+        what=f"{seeds:.0e} seeds, {STEPS} steps, loss at {STEPS + 1} points, once compiled",
+        ours=seconds,
+        baseline=None,
+        against="none",
+        seconds_below=MOST_SECONDS,
+        note=f"at most {MOST_GIGABYTES:g} GB: {gigabytes:.2f}",
+        holds=gigabytes < MOST_GIGABYTES,
+    )
+
+
+def _on_cores(times: int) -> Row:
+    """Shards on all cores, against one after another on one."""
+    task, method = staircase_task(), ss.GradientDescent(learning_rate=0.02, steps=5000)
+
+    def on_all() -> None:
+        ss.train(MODEL, task, method=method, seeds=2000, record=LOSS_ONLY)
+
+    def on_one() -> None:
+        with mock.patch.object(_shards, "_cores", return_value=1):
+            on_all()
+
+    ours, alone = alternate(on_all, on_one, times)
+    return Row(
+        what="2000 seeds, 5000 steps, on all cores",
+        ours=ours.best,
+        baseline=alone.best,
+        against="one core",
+        ratio_above=TWO_CORES,
+        note=f"{_shards._cores()} cores",
+    )
+
+
+def _starts(times: int) -> Row:
+    task, seeds = staircase_task(), 20_000
+
+    def ours() -> None:
+        ss.RandomStart(INIT_SCALE).ensemble(MODEL, task, np.arange(seeds))
+
+    def baseline() -> None:
+        numbers = MODEL.heads * 9
+        np.stack([np.random.default_rng(seed).standard_normal(numbers) for seed in range(seeds)])
+
+    mine, theirs = alternate(ours, baseline, times)
+    return Row(
+        what=f"starts of {seeds} seeds",
+        ours=mine.best,
+        baseline=theirs.best,
+        against="a NumPy generator a seed",
+        ratio_above=1.0,
+    )
