@@ -190,7 +190,8 @@ class Job(AbstractJob[States, Trajectory]):
     def result(self, state: States) -> Trajectory:
         setting, seeds = self.setting, len(self.setting.seeds)
         whole = self._shards.join(state)
-        records = jax.tree.map(lambda leaf: leaf[:seeds], whole.records)
+        own = jax.tree.map(lambda leaf: leaf[:seeds], whole)
+        records = own.records
         outcomes = self._outcomes(whole, records)
         going_on = outcomes.are(Result.INTERRUPTED)
         # The record at which a seed failed, if there is one, holds nothing; before it all is sound.
@@ -214,7 +215,7 @@ class Job(AbstractJob[States, Trajectory]):
         flow_time = setting.method.flow_time(clock, self.time_unit(self.problem.risk))
         offset = self.time_start if setting.method.counts_steps else 0.0
         dataset = assemble(setting, clock, offset + flow_time, loss, recorded, final)
-        dataset.attrs |= setting.method.about(whole)
+        dataset.attrs |= setting.method.about(own)
         leaves = tuple(jax.tree.leaves(whole if going_on.any() else _without_records(whole)))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
 

@@ -27,14 +27,29 @@ def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " 
     first, last = edges[::2], edges[1::2] - 1
     chosen = set(first.tolist()) | set(last.tolist()) | set((last[:-1] + 1).tolist())
     spans: list[tuple[float, int, int, int]] = []
-    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
-        _push(spans, x, y, begin, end)
-    while spans and len(chosen) < at_most:
+    fresh = list(zip(first.tolist(), last.tolist(), strict=True))
+    while True:
+        for begin, end in fresh:
+            if end - begin < 2:
+                continue
+            along_x, along_y = x[end] - x[begin], y[end] - y[begin]
+            away_x, away_y = x[begin + 1 : end] - x[begin], y[begin + 1 : end] - y[begin]
+            length = np.hypot(along_x, along_y)
+            if length > 0:
+                share = np.clip((away_x * along_x + away_y * along_y) / length**2, 0, 1)
+                away_x, away_y = away_x - share * along_x, away_y - share * along_y
+            # How far each point lies from the straight line between the ends of its span.
+            distance = np.hypot(away_x, away_y)
+            farthest = int(np.argmax(distance))
+            if distance[farthest] > _FINE_ENOUGH:
+                heapq.heappush(
+                    spans, (-float(distance[farthest]), begin, begin + 1 + farthest, end)
+                )
+        if not spans or len(chosen) >= at_most:
+            return np.array(sorted(chosen), dtype=int)
         _, begin, middle, end = heapq.heappop(spans)
         chosen.add(middle)
-        _push(spans, x, y, begin, middle)
-        _push(spans, x, y, middle, end)
-    return np.array(sorted(chosen), dtype=int)
+        fresh = [(begin, middle), (middle, end)]
 
 
 def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " kept"]:
@@ -45,21 +60,3 @@ def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, "
     outer = {int(finite[pick(part[finite])]) for part in (x, y) for pick in (np.argmin, np.argmax)}
     even = finite[np.linspace(0, len(finite) - 1, at_most - len(outer)).astype(int)]
     return np.array(sorted(outer | set(even.tolist())), dtype=int)
-
-
-def _push(
-    spans: list[tuple[float, int, int, int]], x: FloatArray, y: FloatArray, begin: int, end: int
-) -> None:
-    """Note the point of a span that lies farthest from the straight line between its ends."""
-    if end - begin < 2:
-        return
-    along_x, along_y = x[end] - x[begin], y[end] - y[begin]
-    away_x, away_y = x[begin + 1 : end] - x[begin], y[begin + 1 : end] - y[begin]
-    length = np.hypot(along_x, along_y)
-    if length > 0:
-        share = np.clip((away_x * along_x + away_y * along_y) / length**2, 0, 1)
-        away_x, away_y = away_x - share * along_x, away_y - share * along_y
-    distance = np.hypot(away_x, away_y)
-    farthest = int(np.argmax(distance))
-    if distance[farthest] > _FINE_ENOUGH:
-        heapq.heappush(spans, (-float(distance[farthest]), begin, begin + 1 + farthest, end))

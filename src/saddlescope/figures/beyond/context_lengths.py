@@ -65,7 +65,7 @@ class ContextLengthsFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> ContextLengthsFigure:
-        return cls(_FLOW.replace(seeds=1, points=500), lengths=(1, 16), prompts=30_000)
+        return cls(_FLOW.replace(seeds=(1,), points=500), lengths=(1, 16), prompts=30_000)
 
     def compute(self, watch: Watch) -> xr.Dataset:
         pairs = [ContextLengths(pair) for pair in zip(self.shorter, self.longer, strict=True)]

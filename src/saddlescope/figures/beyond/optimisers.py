@@ -22,7 +22,10 @@ from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, initial_scale
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses
 
-_FLOW = STAIRCASE.replace(init_scale=0.05, until=15_000.0, points=1000, spacing="log")
+# The first is out of order under Adam.
+_FLOW = STAIRCASE.replace(
+    init_scale=0.05, until=15_000.0, points=1000, spacing="log", seeds=(22, 2, 3, 4, 5, 7)
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ class Optimisers(AbstractFigure):
 
     @classmethod
     def quick(cls) -> Optimisers:
-        return cls(_FLOW.replace(seeds=2, points=600), momentum_rate=0.002, scales=(0.1, 0.025))
+        return cls(
+            _FLOW.replace(seeds=(22, 2), points=600), momentum_rate=0.002, scales=(0.1, 0.025)
+        )
 
     def compute(self, watch: Watch) -> xr.Dataset:
         flow, end = self.setting, self.setting.method.end
@@ -138,8 +143,8 @@ class Optimisers(AbstractFigure):
                 np.broadcast_to(np.arange(1, order.shape[1] + 1), order.shape),
             ).expected_to_fail(
                 "every head takes all directions at once; two that have the same signs in all "
-                "heads (e2 and e3 in the first seed) are tied, and the weaker of them falls back "
-                "until heads part: 13 of 60 starts are out of order"
+                "heads are tied, and the weaker of them falls back until heads part: 3 of the "
+                "first 24 seeds are out of order"
             ),
             at_least("Adam does not conserve T14's quantities: drift", data["adam_drift"], 0.1),
         )

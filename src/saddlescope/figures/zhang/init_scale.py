@@ -62,7 +62,7 @@ class InitScale(AbstractFigure):
 
     @classmethod
     def quick(cls) -> InitScale:
-        setting = _SEPARATE.replace(seeds=1, until=2e5, points=2000)
+        setting = _SEPARATE.replace(seeds=(1,), until=2e5, points=2000)
         return cls(setting, scales=(0.003, 0.01, 0.1, 1.0, 10.0))
 
     def compute(self, watch: Watch) -> xr.Dataset:
