@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
 
 def test_the_list_can_be_of_some_figures(capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(Answer(capsys, "fig3", "--quick", "--list", "--json").out)["figures"]
-    assert [(figure["id"], figure["setting"]["seeds"]) for figure in listed] == [("fig3", 2)]
+    assert [(figure["id"], figure["setting"]["seeds"]) for figure in listed] == [("fig3", [3, 8])]
 
 
 def test_an_odd_setting_does_not_spoil_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
