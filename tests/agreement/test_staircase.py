@@ -6,14 +6,12 @@ import pytest
 import saddlescope as ss
 
 TASK = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
-# Ten of the first twenty: those that are predicted worst at either rank, those that come nearest to
-# the horizon, and some that leave an eigenvector unlearned.
-STARTS = (0, 2, 4, 7, 8, 10, 12, 13, 15, 18)
+STARTS = 20
 HORIZON = 60_000
 
 
 def train_and_compare(rank):
-    """THEORY's setting: H = 4, w = .01, random starts, to time 60 000."""
+    """THEORY's setting: H = 4, w = .01, twenty random starts, to time 60 000."""
     model = ss.SeparateAttention(heads=4, rank=rank)
     method = ss.GradientFlow(until=HORIZON)
     run = ss.train(model, TASK, method=method, init_scale=0.01, seeds=STARTS, record=400)
@@ -42,7 +40,7 @@ def drops(comparison):
 def test_drop_times_agree(comparison):
     """Median under .2 %, worst under 3 %: the accuracy that T13 claims at this scale."""
     errors = np.abs([drop.error for drop in drops(comparison) if drop.error is not None])
-    assert len(errors) > 2 * len(STARTS)
+    assert len(errors) > 2 * STARTS
     assert np.median(errors) < 2e-3
     assert errors.max() < 3e-2
 

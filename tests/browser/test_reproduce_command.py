@@ -8,8 +8,8 @@ from playwright.sync_api import Browser
 
 from saddlescope.cli import main
 
-# The recorded ones are read rather than trained; induction on text shares the sheet of the first.
-FIGURES = ("induction-recorded", "grokking-recorded")
+# The recorded ones are read rather than trained.
+FIGURES = ("induction-recorded", "induction-text-recorded", "grokking-recorded")
 
 
 def test_page_and_json_agree(
