@@ -26,7 +26,7 @@ from saddlescope.trajectory import Trajectory
 _ORDER_OF_ERROR = 0.1
 # Sums of a few hundred products of order one in float64, carried along the steps of a flow;
 # measured: 2e-12.
-_ROUNDING = 1e-11
+_ROUNDING = 5e-12
 
 
 @dataclass(frozen=True)
