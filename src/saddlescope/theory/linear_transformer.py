@@ -19,12 +19,12 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.integrate import solve_ivp
 from scipy.special import expit
 
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import Spectrum
+from saddlescope.theory._following import follow
 from saddlescope.theory.parametrisation import given_times
 
 
@@ -148,16 +148,15 @@ def coupled_modes(
     begin = [_per_mode("p", p, inputs.dimension), _per_mode("q", q, inputs.dimension)]
     state = np.concatenate(begin)
     sizes = np.abs(state[state != 0])
-    solved = solve_ivp(
-        lambda _, z: coupled_velocity(z, s, length),
-        (0.0, max(float(time[-1]), 1e-9)),
+    followed = follow(
+        "the coupled flow (T15)",
+        lambda z: coupled_velocity(z, s, length),
         state,
-        method="LSODA",
-        rtol=1e-10,
+        float(time[-1]),
+        at=time,
         atol=1e-12 * min(1.0, float(sizes.min(initial=1.0))),
-        t_eval=time,
     )
-    p_path, q_path = np.split(solved.y.T, 2, axis=1)
+    p_path, q_path = np.split(followed.states.T, 2, axis=1)
     return CoupledModes(
         time=time,
         p=p_path,

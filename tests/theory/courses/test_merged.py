@@ -170,6 +170,6 @@ def test_bad_input_is_named(paper, arguments, field):
 
 
 def test_a_flow_that_cannot_be_followed_is_given_up(paper, monkeypatch):
-    monkeypatch.setattr("saddlescope.theory.courses.merged._MOST_EVALUATIONS", 50)
+    monkeypatch.setattr("saddlescope.theory._following._MOST_EVALUATIONS", 50)
     with pytest.raises(TheoryDoesNotApply, match="T10's flow cannot be followed"):
         time_course(paper, weights=RandomStart(0.01).weights(MODEL, paper, seed=0))

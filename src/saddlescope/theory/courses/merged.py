@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.theory._following import follow
 from saddlescope.theory.courses._alignment import initial_growth
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import GivenWeights, given_times
@@ -23,8 +22,6 @@ from saddlescope.theory.parametrisation import GivenWeights, given_times
 _SMALL_START = 0.05
 # Midway down a drop of depth 2x − x², x = σ/ξ.
 _HALF_WAY = 1 - np.sqrt(0.5)
-# Of T10's flow, some seconds; a course takes thousands.
-_MOST_EVALUATIONS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,37 +154,28 @@ def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     """T10, for ln s and m."""
     drive, saturation = modes.drive[modes.order], modes.saturation[modes.order]
     middle = (modes.levels[0] - modes.levels[-1]) / 2
-    evaluations = count()
 
-    def velocity(time: float, state: FloatArray) -> FloatArray:
-        if next(evaluations) > _MOST_EVALUATIONS:
-            raise TheoryDoesNotApply(
-                f"T10's flow cannot be followed beyond time {time:.3g} in {_MOST_EVALUATIONS} "
-                "evaluations: the eigenvalues are too far apart"
-            )
+    def velocity(state: FloatArray) -> FloatArray:
         size, direction = np.exp(state[0]), state[1:]
         force = drive - saturation * (size * direction)
         along = direction @ force
         return np.concatenate([[2 * along], force - along * direction])
 
-    def to_go(_: float, state: FloatArray) -> float:
+    def to_go(state: FloatArray) -> float:
         learned = np.exp(state[0]) * state[1:]
         return float(middle - (2 * drive * learned - saturation * learned**2).sum())
 
-    to_go.terminal = True  # type: ignore[attr-defined]
-
     begin = np.concatenate([[np.log(amplitude)], drive / np.linalg.norm(drive)])
-    solve = partial(solve_ivp, velocity, method="LSODA", rtol=1e-10, atol=1e-12)
+    flow = partial(follow, "T10's flow", velocity, begin)
     drop_time = None
-    if to_go(0.0, begin) > 0:
+    if to_go(begin) > 0:
         longest = 1e3 * (1 + abs(np.log(amplitude))) / modes.growth_rate
-        risen = solve((0.0, longest), begin, events=to_go)
-        if not risen.t_events[0].size:
+        drop_time = flow(longest, until=to_go).event
+        if drop_time is None:
             raise TheoryDoesNotApply(f"T10's flow does not come to its drop by time {longest:.3g}")
-        drop_time = float(risen.t_events[0][0])
     slowest = float(np.linalg.norm(modes.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid
-    states = solve((0.0, max(float(time[-1]), 1e-9)), begin, t_eval=time).y
+    states = flow(float(time[-1]), at=time).states
     return _course(modes, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
 
 

@@ -1,0 +1,78 @@
+"""Following a flow that has no closed form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from saddlescope.checks import FloatArray
+from saddlescope.errors import TheoryDoesNotApply
+
+# Some seconds; a course takes thousands.
+_MOST_EVALUATIONS = 200_000
+
+
+@dataclass(frozen=True)
+class Followed:
+    """States along a flow, [n, T], and when the event that was waited for came, if it did."""
+
+    states: FloatArray
+    event: float | None
+
+
+def follow(
+    name: str,
+    velocity: Callable[[FloatArray], FloatArray],
+    begin: FloatArray,
+    end: float,
+    *,
+    at: FloatArray | None = None,
+    until: Callable[[FloatArray], float] | None = None,
+    atol: float = 1e-12,
+) -> Followed:
+    """The flow of a velocity to time `end`, solved to a relative 1e-10; its states at `at`.
+
+    It ends early where `until` comes to zero. `TheoryDoesNotApply` where it cannot be followed,
+    under the `name` of the equation.
+    """
+    evaluations = count()
+
+    def moved(time: float, state: FloatArray) -> FloatArray:
+        if next(evaluations) > _MOST_EVALUATIONS:
+            _give_up(name, time, f"in {_MOST_EVALUATIONS} evaluations")
+        return velocity(state)
+
+    def event(_: float, state: FloatArray) -> float:
+        assert until is not None
+        return until(state)
+
+    event.terminal = True  # type: ignore[attr-defined]
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        # What SciPy warns of is in what it returns.
+        warnings.simplefilter("ignore", UserWarning)
+        solved = solve_ivp(
+            moved,
+            (0.0, max(end, 1e-9)),
+            begin,
+            method="LSODA",
+            rtol=1e-10,
+            atol=atol,
+            t_eval=at,
+            events=None if until is None else event,
+        )
+    if not solved.success:
+        _give_up(name, float(solved.t[-1]) if solved.t.size else 0.0, "in float64")
+    times = [] if until is None else solved.t_events[0]
+    return Followed(np.asarray(solved.y), float(times[0]) if len(times) else None)
+
+
+def _give_up(name: str, time: float, within: str) -> None:
+    raise TheoryDoesNotApply(
+        f"{name} cannot be followed beyond time {time:.3g} {within}: "
+        "the eigenvalues are too far apart"
+    )
