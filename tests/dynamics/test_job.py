@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics import _job
+from saddlescope.dynamics import _prepared
 from saddlescope.dynamics._job import Job
 from saddlescope.errors import CannotRead
 from saddlescope.running.observers import Saved
@@ -38,13 +38,13 @@ def large_starts(*factors: float) -> dict[str, np.ndarray]:
 def test_convergence_is_a_share_of_what_there_is_to_gain(share: float) -> None:
     with jax.enable_x64(True):
         job = Job(setting(method=ss.GradientFlow(until=2000, converged=share)))
-        threshold = float(job.problem.threshold)
+        threshold = float(job.prepared.problem.threshold)
     assert threshold == pytest.approx(LEAST + share * (ZERO - LEAST), rel=1e-12)
 
 
 def test_without_a_share_nothing_converges() -> None:
     with jax.enable_x64(True):
-        assert float(Job(setting()).problem.threshold) == -np.inf
+        assert float(Job(setting()).prepared.problem.threshold) == -np.inf
 
 
 def test_a_run_ends_with_the_last_sound_record_of_its_seeds() -> None:
@@ -81,12 +81,12 @@ def test_a_start_whose_loss_overflows_has_no_record_at_all() -> None:
 
 def test_the_memory_that_is_asked_for_is_what_is_recorded() -> None:
     run = ss.train(setting())
-    layout = Job(run.setting).problem.layout
-    counted = _job._numbers_kept(run.setting, layout)
+    layout = Job(run.setting).prepared.problem.layout
+    counted = _prepared._numbers_kept(run.setting, layout)
     recorded = sum(variable.size for variable in run.dataset.data_vars.values())
     assert counted == recorded / run.loss.size
     lean = setting(record=ss.Record(points=POINTS, weights=False))
-    assert _job._numbers_kept(lean, layout) == 1
+    assert _prepared._numbers_kept(lean, layout) == 1
 
 
 def test_a_state_comes_back_from_its_leaves() -> None:
@@ -133,7 +133,7 @@ def test_flow_goes_on_exactly_only_at_the_same_tolerances() -> None:
 def test_seeds_that_fill_up_a_group_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     short = setting(method=ss.GradientDescent(0.2, 50), record=ss.Record(points=5))
     together = ss.train(short)
-    monkeypatch.setattr(_job, "group_size", lambda *_: 2)
+    monkeypatch.setattr(_prepared, "group_size", lambda *_: 2)
     in_pairs = ss.train(short)
     assert in_pairs.loss.shape == together.loss.shape == (3, 5)
     np.testing.assert_allclose(in_pairs.loss, together.loss, rtol=1e-13)

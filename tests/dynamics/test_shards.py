@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics import _job, _shards
+from saddlescope.dynamics import _prepared, _shards
 from saddlescope.dynamics._job import Job
 from saddlescope.dynamics._shards import Shards
 
@@ -22,7 +22,7 @@ METHODS = {
 @pytest.fixture
 def on_cores(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pretend to have so many cores; groups of two seeds."""
-    monkeypatch.setattr(_job, "group_size", lambda *_: 2)
+    monkeypatch.setattr(_prepared, "group_size", lambda *_: 2)
 
     def pretend(cores: int) -> None:
         monkeypatch.setattr(_shards, "_cores", lambda: cores)
@@ -38,13 +38,14 @@ def setting(method: str) -> ss.Setting:
 @pytest.mark.parametrize("cores", [1, 2, 3, 9])
 def test_shards_of_one_shape_make_up_the_whole(on_cores: Any, cores: int) -> None:
     on_cores(cores)
-    shards = Shards(7, 2)
-    seeds = shards.fill(np.arange(7))
-    assert seeds.tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
+    shards, seeds = Shards(7, 2), np.arange(7)
     parts = shards.split({"a": seeds, "b": np.outer(seeds, [1.0, 2.0])})
     assert len(parts) == shards.count == min(cores, 4)
     assert len({part["a"].shape for part in parts}) == 1
     assert all(len(part["a"]) % 2 == 0 for part in parts)
+    # The groups are the same however many shards there are; what is lacking repeats the first.
+    together = np.concatenate([part["a"] for part in parts])
+    assert together.tolist()[:8] == [0, 1, 2, 3, 4, 5, 6, 0]
     joined = shards.join(parts)
     np.testing.assert_array_equal(joined["a"], seeds)
     np.testing.assert_array_equal(joined["b"][:, 1], 2.0 * seeds)
@@ -77,9 +78,9 @@ def test_every_shard_has_a_thread(on_cores: Any) -> None:
     on_cores(2)
     job, together = Job(setting("descent")), threading.Barrier(2)
 
-    def wait(problem: object, own: int) -> int:
+    def wait(problem: object, own: int, other: int) -> int:
         """Each waits for the other."""
         together.wait(timeout=60)
-        return own
+        return own + other
 
-    assert job._shards.map(wait, job._problems, [3, 4]) == [3, 4]
+    assert job.rows._shards.map(wait, job.rows._problems, [3, 4], [10, 20]) == (13, 24)

@@ -99,6 +99,14 @@ class AbstractAttention(abc.ABC):
         return False
 
     @property
+    def inert_sizes(self) -> tuple[str, ...]:
+        """Fields that count weights which, where they are zero, stay so and change nothing.
+
+        Where there are any, weights of a larger model, or of more dimensions, may pad its own.
+        """
+        return ()
+
+    @property
     def has_exact_loss(self) -> bool:
         """Whether the loss on a law is known exactly, without prompts."""
         return self.is_linear

@@ -1,13 +1,13 @@
-"""Normal numbers that are the same everywhere: the bits of a counter, and one map of them.
+"""Normal numbers of a seed, the same on any machine: the bits of a counter, and one map of them.
 
 The bits are those of Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw 2011), keyed by the
 seed; the map is the normal distribution's inverse (Wichura 1988, AS 241). Both stand here, in
-operations that NumPy and JAX share, so that no version, flag or device changes a seed's numbers.
+operations that NumPy and JAX share, so that no version, flag or device changes a seed's bits, nor
+its numbers by more than their last digits (four units in the last place).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -18,6 +18,7 @@ from jaxtyping import Float, UInt32
 
 from saddlescope.arrays import Array, namespace
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.running.cores import count_cores
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -135,7 +136,7 @@ def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
     if len(starts) == 1:
         fill(0)
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(count_cores()) as pool:
             list(pool.map(fill, starts))
     return drawn
 

@@ -43,6 +43,10 @@ class MergedAttention(AbstractLinearAttention):
     parametrisation = Parametrisation.MERGED
 
     @property
+    def inert_sizes(self) -> tuple[str, ...]:
+        return ("heads",) if self.is_summarised else ()
+
+    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         return self._with_blocks(
             {"v": ("head",), "U": ("head", "dim", "query_dim")},

@@ -54,6 +54,10 @@ class SeparateAttention(AbstractLinearAttention):
         return self.rank
 
     @property
+    def inert_sizes(self) -> tuple[str, ...]:
+        return ("heads", "rank") if self.is_summarised else ()
+
+    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         pairs = ("head", "rank", "dim")
         return self._with_blocks(

@@ -1,6 +1,13 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
-from saddlescope.dynamics._train import evaluate, make_setting, resume, solver_error, train
+from saddlescope.dynamics._train import (
+    evaluate,
+    make_setting,
+    resume,
+    solver_error,
+    train,
+    train_many,
+)
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.dynamics.methods.descent import (
     GradientDescent,
@@ -22,4 +29,5 @@ __all__ = [
     "resume",
     "solver_error",
     "train",
+    "train_many",
 ]

@@ -1,52 +1,24 @@
-"""A setting made ready to be carried out, a segment at a time."""
+"""Carrying out a setting, a segment at a time."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Float
 
-from saddlescope.arrays import Array, Weights
-from saddlescope.attention import AbstractAttention, AbstractLinearAttention
-from saddlescope.attention.starts import check_weights_fit
-from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics._shards import Shards
-from saddlescope.dynamics.methods._ensemble import group_size
-from saddlescope.dynamics.methods._layout import Layout
-from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
-from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.precision import to_numpy, with_float64
-from saddlescope.risk import AbstractMapRisk, AbstractRisk
+from saddlescope.dynamics._prepared import Prepared
+from saddlescope.dynamics._rows import Rows, States
+from saddlescope.precision import with_float64
 from saddlescope.running.loop import run_job
-from saddlescope.running.memory import check_memory
 from saddlescope.running.observers import AbstractJob, Saved
-from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
-from saddlescope.task.samplers import AbstractSampler
-from saddlescope.trajectory import Outcomes, Result, Trajectory, assemble
+from saddlescope.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
 
 # Steps of the first segment; it is the one that compiles.
-_FIRST_SEGMENT = 500
-# The records are held by the compiled loop, copied at a segment border, and once more as results.
-_RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
-# Failed seeds whose starts are looked at for a cure.
-_SEEDS_FOR_CURE = 8
-# Prompts on which the loss is recorded where it is not known exactly.
-_PROBES = 4096
-
-
-States: TypeAlias = tuple[AbstractState, ...]
-"""The state of an ensemble, shard by shard."""
+FIRST_SEGMENT = 500
 
 
 def run_setting(
@@ -63,76 +35,36 @@ def finish(interrupted: Trajectory, observers: object = ()) -> Trajectory:
 
 
 class Job(AbstractJob[States, Trajectory]):
-    """One setting with its risk, its grid and its coordinates, in double precision.
+    """One setting, with the seeds as rows.
 
     `earlier` is a run at whose end it begins, otherwise it begins at flow time `time_start`.
     """
 
-    first_budget = _FIRST_SEGMENT
+    first_budget = FIRST_SEGMENT
 
     @with_float64
     def __init__(
         self, setting: Setting, time_start: float = 0.0, earlier: Trajectory | None = None
     ) -> None:
-        model, method, task = setting.model, setting.method, setting.task
-        self.setting = setting
-        self.earlier = earlier
+        self._earlier = earlier
         time_start = time_start if earlier is None else float(earlier.time[-1])
-        self.time_start = time_start
-        self.clock_start = 0.0 if method.counts_steps else time_start
-        if method.end <= self.clock_start:
-            raise InvalidInput("until", method.end, f"the run begins at time {self.clock_start:g}")
-        layout, seeds = Layout.of(model, task.dimension), len(setting.seeds)
-        _check_memory(setting, layout)
-        # Stochastic steps need no exact loss: without one it is recorded on probe prompts.
-        probing = method.is_stochastic and not model.has_exact_loss
-        objective = model.objective(task.probes(_PROBES) if probing else task)
-        risk, self.basis = objective.risk, objective.basis
-        grid = setting.record.grid(self.clock_start, method.end, whole=method.counts_steps)
-        group = group_size(seeds, layout.size, task.dimension)
-        self._shards = Shards(seeds, group)
-        self._seeds = self._shards.fill(np.array(setting.seeds))
-        self.grid: AnyArray = grid
-        self.problem = Problem(
-            model=model,
-            layout=layout,
-            group=group,
-            keep_weights=setting.record.weights,
-            seeds=jnp.asarray(self._seeds),
-            sampler=_sampler(setting),
-            risk=jax.tree.map(jnp.asarray, risk),
-            grid=jnp.asarray(grid),
-            pace=jnp.asarray(1 / self.time_unit(risk)),
-            threshold=jnp.asarray(_threshold(setting, risk)),
-        )
-        self._problems = tuple(
-            replace(self.problem, seeds=own) for own in self._shards.split(self._seeds)
-        )
+        self.prepared = Prepared(setting, time_start)
+        self.rows = Rows(setting.method, self.prepared.problem, self.prepared.seeds)
 
-    def time_unit(self, risk: AbstractRisk) -> float:
-        """Units of flow time in one unit of the model's own time."""
-        return self.setting.model.time_unit(float(risk.gain))
+    @property
+    def setting(self) -> Setting:
+        """What is carried out."""
+        return self.prepared.setting
 
     @property
     def digest(self) -> str:
-        return f"{self.setting.digest}-{float(self.time_start).hex()}"
+        return f"{self.setting.digest}-{float(self.prepared.time_start).hex()}"
 
     @with_float64
     def begin(self) -> States:
-        method = self.setting.method
-        if self.earlier is not None and self._continues(self.earlier):
-            states = self.restore(Saved(self.earlier.state))
-            return tuple(self._shards.map(method.prolong, self._problems, states))
-        starts = self._shards.split(self._starts(self._seeds))
-        return tuple(self._shards.map(method.begin, self._problems, starts))
-
-    def _starts(self, seeds: AnyArray) -> Float[jax.Array, "S n"]:
-        """The initial weights of seeds, flat and in the coordinates of the risk."""
-        setting = self.setting
-        weights = setting.init.ensemble(setting.model, setting.task, seeds)
-        if self.basis is not None:
-            weights = _linear(setting.model).rotate(weights, self.basis)
-        return jnp.asarray(self.problem.layout.pack(weights))
+        if self._earlier is not None and self._continues(self._earlier):
+            return self.rows.prolong(self.restore(Saved(self._earlier.state)))
+        return self.rows.begin(self.prepared.starts(self.prepared.seeds))
 
     def _continues(self, earlier: Trajectory) -> bool:
         """Whether the state in which an earlier run ended can be carried on exactly."""
@@ -142,43 +74,20 @@ class Job(AbstractJob[States, Trajectory]):
 
     @with_float64
     def restore(self, saved: Saved) -> States:
-        vectors = jnp.zeros((len(self._seeds), self.problem.layout.size))
-        shape = jax.eval_shape(lambda v: self.setting.method.begin(self.problem, v), vectors)
-        leaves, structure = jax.tree.flatten(shape)
-        if len(saved.state) == len(leaves):
-            state = jax.tree.unflatten(structure, saved.state)
-            if _form(state) == _form(shape):
-                return self._shards.split(state)
-        raise CannotRead("its state is not one of this setting's")
+        return self.rows.restore(saved.state)
 
     def save(self, state: States) -> Saved:
-        return Saved(tuple(jax.tree.leaves(self._shards.join(state))))
+        return Saved(tuple(jax.tree.leaves(self.rows.join(state))))
 
     @with_float64
     def advance(self, state: States, budget: int) -> tuple[States, int]:
-        def one(problem: Problem, shard: AbstractState) -> tuple[AbstractState, int]:
-            return self.setting.method.advance(problem, shard, budget)
-
-        moved, taken = zip(*self._shards.map(one, self._problems, state), strict=True)
-        groups = len(self._seeds) // self.problem.group
-        return moved, -(-sum(taken) // groups)
+        return self.rows.advance(state, budget)
 
     def is_finished(self, state: States) -> bool:
-        return not any(self._unfinished(shard).any() for shard in state)
-
-    def _unfinished(self, shard: AbstractState) -> AnyArray:
-        records = shard.records
-        index, converged, failed = map(
-            np.asarray, (records.index, records.converged, records.failed)
-        )
-        return (index < len(self.grid)) & ~converged & ~failed
+        return self.rows.is_finished(state)
 
     def share(self, state: States) -> float:
-        method, shares = self.setting.method, []
-        for shard in state:
-            reached = (method.clock(shard) - self.clock_start) / (method.end - self.clock_start)
-            shares.append(np.where(self._unfinished(shard), np.clip(reached, 0.0, 1.0), 1.0))
-        return float(np.mean(shares))
+        return self.rows.share(state)
 
     def slow_advice(self, state: States) -> str:
         return self.setting.method.slow_advice
@@ -186,154 +95,5 @@ class Job(AbstractJob[States, Trajectory]):
     def dataset(self, state: States) -> xr.Dataset:
         return self.result(state).dataset
 
-    @with_float64
     def result(self, state: States) -> Trajectory:
-        setting, seeds = self.setting, len(self.setting.seeds)
-        whole = self._shards.join(state)
-        own = jax.tree.map(lambda leaf: leaf[:seeds], whole)
-        records = own.records
-        outcomes = self._outcomes(whole, records)
-        going_on = outcomes.are(Result.INTERRUPTED)
-        # The record at which a seed failed, if there is one, holds nothing; before it all is sound.
-        sound = np.isfinite(records.loss).sum(axis=1)
-        points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
-        # A seed that rests repeats its last record; one that diverged has none after it.
-        place = np.minimum(np.arange(points), sound[:, None] - 1)
-        known = records.converged[:, None] | (np.arange(points) < sound[:, None])
-        loss = np.where(known, np.take_along_axis(records.loss, place, axis=1), np.nan)
-        recorded: Weights = {}
-        final: Weights = {}
-        if setting.record.weights:
-            path = np.take_along_axis(records.path, place[:, :, None], axis=1)
-            recorded = self._name(np.where(known[:, :, None], path, np.nan))
-            gain = float(self.problem.risk.gain)
-            tests = self._test_losses(recorded)
-            recorded |= to_numpy(_derive(setting.model, recorded, gain)) | tests
-        else:
-            final = self._name(records.last)
-        clock = self.grid[:points]
-        flow_time = setting.method.flow_time(clock, self.time_unit(self.problem.risk))
-        offset = self.time_start if setting.method.counts_steps else 0.0
-        dataset = assemble(setting, clock, offset + flow_time, loss, recorded, final)
-        dataset.attrs |= setting.method.about(own)
-        leaves = tuple(jax.tree.leaves(whole if going_on.any() else _without_records(whole)))
-        return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
-
-    def _test_losses(self, weights: Weights) -> Weights:
-        """The loss at every record on each law that the task names as a test of it."""
-        task, model = self.setting.task, self.setting.model
-        tests = task.tests() if model.is_linear else {}
-        return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
-
-    def _outcomes(self, state: AbstractState, records: Records) -> Outcomes:
-        failed = np.flatnonzero(records.failed)
-        messages: list[str] = []
-        if failed.size:
-            starts = self._starts(np.array(self.setting.seeds)[failed[:_SEEDS_FOR_CURE]])
-            messages = self.setting.method.failures(self.problem, state, failed, starts)
-        finished = np.asarray(records.index) >= len(self.grid)
-        ended: dict[Result, AnyArray] = {
-            Result.DIVERGED: np.asarray(records.failed),
-            Result.CONVERGED: np.asarray(records.converged),
-            Result.FINISHED: finished,
-            Result.INTERRUPTED: ~finished,
-        }
-        return Outcomes.by_result(ended, dict(zip(failed.tolist(), messages, strict=True)))
-
-    def _name(self, vectors: FloatArray) -> Weights:
-        """Flat weights, named, in the user's coordinates."""
-        weights = self.problem.layout.unpack(vectors)
-        if self.basis is None:
-            return weights
-        return _linear(self.setting.model).rotate(weights, self.basis.T)
-
-
-def _linear(model: AbstractAttention) -> AbstractLinearAttention:
-    """The model, known to have an effective map."""
-    assert isinstance(model, AbstractLinearAttention)
-    return model
-
-
-@compiled
-def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
-    """The effective map and the conserved quantities at every record, [S, T, …]."""
-
-    def one(at: Weights) -> Weights:
-        conserved = model.conserved(at)
-        if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
-            return conserved
-        return {"effective_map": model.effective_map(at, gain), **conserved}
-
-    return jax.vmap(jax.vmap(one))(weights)
-
-
-def _form(state: AbstractState) -> list[tuple[object, ...]]:
-    """The type and the shape of all that a state holds, but for how many points are recorded.
-
-    Records may be those of another grid, or none.
-    """
-    recorded = (state.records.loss, state.records.path)
-    return [
-        (leaf.dtype, *leaf.shape[:1], *leaf.shape[2 if any(leaf is r for r in recorded) else 1 :])
-        for leaf in jax.tree.leaves(state)
-    ]
-
-
-def _without_records(state: AbstractState) -> AbstractState:
-    """A finished state without its records, which are in the dataset."""
-    empty = (state.records.loss[:, :0], state.records.path[:, :0])
-    return eqx.tree_at(lambda at: (at.records.loss, at.records.path), state, empty)
-
-
-def _check_memory(setting: Setting, layout: Layout) -> None:
-    """Refuse what would not fit, before anything of it is there."""
-    model, seeds, points = setting.model, len(setting.seeds), setting.record.most_points
-    if setting.method.counts_steps:
-        points = min(points, int(setting.method.end) + 1)
-    sizes = {"seeds": seeds, "record.points": points, "spectrum": layout.dimension}
-    sizes |= {name: value for name, value in vars(model).items() if type(value) is int}
-    cure = "take fewer seeds, fewer points, no weights, or a smaller model"
-    # The grid is as long as was asked for, also where the steps are fewer.
-    asked = setting.record.most_points
-    check_memory(_GRID_COPIES * asked, {"record.points": asked}, "take fewer points")
-    # The weights themselves first: what is derived from them is known only where they have a shape.
-    check_weights_fit(model, setting.task, seeds)
-    check_memory(_RECORD_COPIES * seeds * points * _numbers_kept(setting, layout), sizes, cure)
-    batch = getattr(setting.method, "batch_size", None)
-    if batch is not None:
-        together = group_size(seeds, layout.size, layout.dimension)
-        setting.task.check_prompts(batch, "batch_size", _BATCH_COPIES * together)
-
-
-def _numbers_kept(setting: Setting, layout: Layout) -> int:
-    """How many numbers are kept of each seed at each record."""
-    if not setting.record.weights:
-        return 1
-    derived = jax.eval_shape(
-        setting.model.conserved,
-        {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in layout.shapes},
-    )
-    conserved = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(derived))
-    return 1 + layout.size + layout.dimension**2 + conserved
-
-
-def _sampler(setting: Setting) -> AbstractSampler | None:
-    if not setting.method.is_stochastic:
-        return None
-    return jax.tree.map(jnp.asarray, setting.task.sampler())
-
-
-def _threshold(setting: Setting, risk: AbstractRisk) -> float:
-    """The loss at which a seed counts as converged."""
-    share, dimension = setting.method.converged, setting.task.dimension
-    if share is None:
-        return -np.inf
-    model = setting.model
-    best = risk.best_map(_linear(model).capacity(dimension)) if model.is_linear else None
-    if best is None:
-        raise InvalidInput(
-            "converged", share, "the least loss is not known where heads × rank is below D"
-        )
-    assert isinstance(risk, AbstractMapRisk)
-    least, zero = float(risk.map_loss(best)), float(risk.map_loss(np.zeros_like(best)))
-    return least + float(share) * (zero - least)
+        return self.prepared.result(self.rows.join(state))

@@ -1,8 +1,7 @@
-"""One ensemble on all cores of a CPU: whole groups of seeds in equal shards, a thread for each."""
+"""One ensemble on all cores of a CPU: whole groups of rows in equal shards, a thread for each."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,61 +14,58 @@ from jaxtyping import PyTree
 from saddlescope.arrays import Array
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.precision import in_float64
+from saddlescope.running.cores import count_cores
 
 Tree = TypeVar("Tree", bound=PyTree[Array])
-Given = TypeVar("Given")
+One = TypeVar("One")
+Other = TypeVar("Other")
 Result = TypeVar("Result")
 
 
 class Shards:
-    """How seeds are cut: into groups that advance together, and the groups into shards.
+    """How rows are cut: into groups that advance together, and the groups into shards.
 
     The groups are the same on any machine, and with them every number; the shards are as many as
-    there are cores, all of one shape. What is left over repeats the first seeds.
+    there are cores, all of one shape. What they lack is filled with the first rows once more.
     """
 
-    def __init__(self, seeds: int, group: int) -> None:
-        groups = -(-seeds // group)
-        self.group = group
-        self.seeds = groups * group
-        """The seeds of whole groups."""
+    def __init__(self, rows: int, group: int) -> None:
+        groups = -(-rows // group)
+        self.rows = rows
         self.count = min(groups, _cores())
-        self._size = -(-groups // self.count) * group
-
-    def fill(self, seeds: Array) -> Array:
-        """Rows of seeds, with the first one in the place of those that a group lacks."""
-        missing = self.seeds - len(seeds)
-        return np.concatenate([seeds, np.repeat(seeds[:1], missing, axis=0)]) if missing else seeds
+        size = -(-groups // self.count) * group
+        places = np.arange(self.count * size).reshape(self.count, size)
+        # A slice is taken without a copy.
+        self._parts = [
+            slice(own[0], own[-1] + 1) if own[-1] < rows else own % rows for own in places
+        ]
 
     def split(self, tree: Tree) -> tuple[Tree, ...]:
-        """Cut a tree of whole groups into shards."""
-        if self.count == 1:
-            return (jax.tree.map(jnp.asarray, tree),)
-        rows = np.arange(self.count * self._size) % self.seeds
-        parts = rows.reshape(self.count, self._size)
+        """Cut a tree that has the rows along its first axis into shards."""
         return tuple(
-            jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), tree) for own in parts
+            jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), tree) for own in self._parts
         )
 
     def join(self, shards: Sequence[Tree]) -> Tree:
-        """One tree of whole groups, of NumPy's arrays, from its shards."""
+        """The tree of all rows, of NumPy's arrays, from its shards."""
         if self.count == 1:
-            return jax.tree.map(np.asarray, shards[0])
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self.seeds], *shards)
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.rows], shards[0])
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self.rows], *shards)
 
     def map(
         self,
-        function: Callable[[Problem, Given], Result],
+        function: Callable[[Problem, One, Other], Result],
         problems: Sequence[Problem],
-        given: Sequence[Given],
-    ) -> list[Result]:
+        ones: Sequence[One],
+        others: Sequence[Other],
+    ) -> tuple[Result, ...]:
         """Call a function for every shard, each in a thread of its own, in double precision."""
         if self.count == 1:
-            return [function(problems[0], given[0])]
+            return (function(problems[0], ones[0], others[0]),)
         with ThreadPoolExecutor(self.count) as pool:
-            return list(pool.map(in_float64(function), problems, given))
+            return tuple(pool.map(in_float64(function), problems, ones, others))
 
 
 def _cores() -> int:
     """How many shards can advance at once: an accelerator takes the whole ensemble."""
-    return len(os.sched_getaffinity(0)) if jax.default_backend() == "cpu" else 1
+    return count_cores() if jax.default_backend() == "cpu" else 1

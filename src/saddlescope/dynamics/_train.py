@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -76,6 +76,38 @@ def train(
         record=record,
     )
     return run_setting(setting, start, observers)
+
+
+def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[Trajectory, ...]:
+    """Carry out many settings at once; one trajectory for each, as `train` would give it.
+
+    An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
+    shape (spectrum, length, noise, scale, rate, end, …) differs from row to row of one compiled
+    program. Gradient flow and descent of linear attention on a law may differ in heads, rank and
+    dimension too, and are padded; anything else shares a program with what has its own shape.
+    `observers` are as in `train`; the `snapshot` of an `Interrupted` holds a trajectory for every
+    setting, of which `resume` finishes any that is incomplete, or all together.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
+    >>> flow = ss.GradientFlow(until=200)
+    >>> runs = ss.train_many(
+    ...     ss.Setting(ss.MergedAttention(heads=2), task, flow, init=ss.RandomStart(scale))
+    ...     for scale in (.1, .2)
+    ... )
+    >>> [round(float(run.loss[0, -1]), 3) for run in runs]
+    [0.079, 0.079]
+    """
+    from saddlescope.dynamics._many import ManyJob
+    from saddlescope.running.loop import run_job
+
+    if isinstance(settings, Setting) or not isinstance(settings, Iterable):
+        raise InvalidInput("settings", settings, "must be a list of settings")
+    listed = list(settings)
+    for place, setting in enumerate(listed):
+        if not isinstance(setting, Setting):
+            raise InvalidInput(f"settings[{place}]", setting, "must be a Setting")
+    return run_job(ManyJob(listed), observers) if listed else ()
 
 
 def make_setting(

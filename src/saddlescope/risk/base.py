@@ -35,6 +35,10 @@ class AbstractRisk(eqx.Module):
         """The map of least loss among those of rank `capacity`, [D, D], None if not known."""
         return None
 
+    def padded(self, dimension: int) -> AbstractRisk | None:
+        """The same loss in more dimensions, which have no power; None where that is another one."""
+        return None
+
 
 class AbstractMapRisk(AbstractRisk):
     r"""A loss of the coefficients $W$ (or θ, T5) and its force $-\frac12\partial L/\partial W$."""

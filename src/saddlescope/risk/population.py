@@ -33,6 +33,10 @@ class DiagonalRisk(AbstractMapRisk):
         best[np.argsort(-drive * best, kind="stable")[capacity:]] = 0.0
         return np.diag(best)
 
+    def padded(self, dimension: int) -> DiagonalRisk:
+        drive, curvature = (_pad(matrix, dimension) for matrix in (self.drive, self.curvature))
+        return DiagonalRisk(self.gain, self.label_power, drive, curvature)
+
 
 class DenseRisk(AbstractMapRisk):
     r"""The population loss of covariances that do not commute: $G = C - B W \Lambda_q$."""
@@ -55,6 +59,15 @@ class DenseRisk(AbstractMapRisk):
             return None
         summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
         return summary @ np.asarray(self.drive) @ query
+
+    def padded(self, dimension: int) -> DenseRisk:
+        matrices = (_pad(matrix, dimension) for matrix in (self.drive, self.summary, self.query))
+        return DenseRisk(self.gain, self.label_power, *matrices)
+
+
+def _pad(matrix: Float[Array, "D D"], dimension: int) -> FloatArray:
+    """A matrix with zeros in further dimensions."""
+    return np.pad(np.asarray(matrix), (0, dimension - len(matrix)))
 
 
 def population_objective(

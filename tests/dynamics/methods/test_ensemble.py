@@ -1,12 +1,23 @@
-"""Seeds in groups."""
+"""Rows in groups."""
 
+from typing import Any
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saddlescope.dynamics.methods._ensemble import group_size, map_groups, over_seeds, pick
+from saddlescope.dynamics.methods._ensemble import group_size, map_groups, over_rows, pick
+
+
+class Simple(eqx.Module):
+    """A problem of one number, of all rows or of each."""
+
+    rate: jax.Array
+    has_rows: bool = eqx.field(static=True)
 
 
 @given(st.integers(1, 5000), st.integers(1, 10_000), st.integers(1, 512))
@@ -26,24 +37,37 @@ def test_small_ensembles_advance_together() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6])
-def test_groups_are_put_together_again(size: int) -> None:
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_groups_are_put_together_again(size: int, has_rows: bool) -> None:
     state = {"a": jnp.arange(6.0), "b": jnp.arange(12.0).reshape(6, 2)}
+    problem = Simple(jnp.arange(6.0) if has_rows else jnp.asarray(1.0), has_rows)
 
-    def advance(group: dict) -> tuple:
+    def advance(own: Any, group: dict) -> tuple:
         assert group["a"].shape == (size,)
-        return {"a": group["a"] + 1, "b": group["b"] * 2}, jnp.asarray(size)
+        assert own.rate.shape == ((size,) if has_rows else ())
+        return {"a": group["a"] + own.rate, "b": group["b"] * 2}, jnp.asarray(size)
 
-    moved, taken = map_groups(advance, state, size)
-    np.testing.assert_array_equal(moved["a"], np.arange(6) + 1)
+    moved, taken = map_groups(advance, problem, state, size)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(moved["a"], np.arange(6) * 2 if has_rows else np.arange(6) + 1)
     np.testing.assert_array_equal(moved["b"], np.arange(12).reshape(6, 2) * 2)
     assert int(taken) == 6
 
 
 @pytest.mark.parametrize("size", [1, 4])
-def test_a_function_of_one_seed_is_applied_to_each(size: int) -> None:
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_a_function_of_one_row_is_applied_to_each(size: int, has_rows: bool) -> None:
     tree = {"a": jnp.arange(size * 3.0).reshape(size, 3)}
-    result = over_seeds(lambda one: {"a": one["a"].sum()}, size)(tree)
-    np.testing.assert_array_equal(result["a"], np.arange(size * 3.0).reshape(size, 3).sum(1))
+    problem = Simple(jnp.arange(1.0, size + 1) if has_rows else jnp.asarray(2.0), has_rows)
+
+    def one(own: Any, row: dict) -> dict:
+        assert own.rate.shape == ()
+        return {"a": own.rate * row["a"].sum()}
+
+    result = over_rows(one, problem, tree)  # type: ignore[arg-type, type-var]
+    rates = np.arange(1, size + 1) if has_rows else 2
+    np.testing.assert_array_equal(
+        result["a"], rates * np.arange(size * 3.0).reshape(size, 3).sum(1)
+    )
 
 
 def test_picking_is_seed_by_seed() -> None:

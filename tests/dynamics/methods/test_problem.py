@@ -18,7 +18,7 @@ MODEL = ss.SeparateAttention(heads=3)
 def make_problem(**record: Any) -> Problem:
     method = ss.GradientDescent(0.2, 10)
     record = ss.Record(**{"at": [2.0, 5.0], **record})
-    return Job(ss.Setting(MODEL, TASK, method, record=record, seeds=3)).problem
+    return Job(ss.Setting(MODEL, TASK, method, record=record, seeds=3)).prepared.problem
 
 
 def vectors(problem: Problem) -> Any:

@@ -31,7 +31,7 @@ def minimum(problem: Problem) -> jax.Array:
 @pytest.mark.parametrize("place", ["minimum", "far out"])
 def test_the_steepest_curvature_is_the_hessians(place: str) -> None:
     with jax.enable_x64(True):
-        problem = make_job(ss.GradientDescent(0.2, 5000)).problem
+        problem = make_job(ss.GradientDescent(0.2, 5000)).prepared.problem
         far_out = jnp.linspace(0.5, 1.5, problem.layout.size)
         vector = minimum(problem) if place == "minimum" else far_out
         hessian = np.asarray(jax.hessian(problem.loss)(vector))
@@ -47,9 +47,9 @@ def test_the_stable_rate_is_half_of_the_largest_that_is_stable() -> None:
         job = make_job(ss.GradientDescent(0.2, 5000))
         state = job.begin()[0]
         assert isinstance(state, StepState)
-        rate = _stepping.stable_rate(job.problem, state.weights[1:2])
-        least = minimum(job.problem)
-        hessian = np.asarray(jax.hessian(job.problem.loss)(least))
+        rate = _stepping.stable_rate(job.prepared.problem, state.weights[1:2])
+        least = minimum(job.prepared.problem)
+        hessian = np.asarray(jax.hessian(job.prepared.problem.loss)(least))
         values, vectors = np.linalg.eigh(hessian)
         assert rate == pytest.approx(1 / values[-1], rel=1e-9)
 
@@ -57,7 +57,7 @@ def test_the_stable_rate_is_half_of_the_largest_that_is_stable() -> None:
             """From 10⁻⁶ off the minimum along its steepest direction, thirty steps on."""
             vector = least + 1e-6 * vectors[:, -1]
             for _ in range(30):
-                vector = vector + job.problem.velocity(vector, 2 * rate)
+                vector = vector + job.prepared.problem.velocity(vector, 2 * rate)
             return float(jnp.linalg.norm(vector - least))
 
         # Each step multiplies the distance by |1 − ηλ|: 0.9 below twice the rate, 1.1 above it.
@@ -78,28 +78,27 @@ def test_where_no_curvature_says_more_the_cure_is_half_the_rate() -> None:
 def test_segments_of_any_length_make_one_path() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientDescent(0.2, 5000))
-        whole, taken = job.setting.method.advance(job.problem, job.begin()[0], 1000)
+        whole, taken = job.setting.method.advance(job.prepared.problem, job.begin()[0], 1000)
         assert taken == 1000
         state: Any = job.begin()[0]
         for budget in (1, 7, 492, 500):
-            state, taken = job.setting.method.advance(job.problem, state, budget)
+            state, taken = job.setting.method.advance(job.prepared.problem, state, budget)
             assert taken == budget
         for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(whole), strict=True):
             np.testing.assert_array_equal(one, other)
     assert np.asarray(state.step).tolist() == [1000] * 3
     # A record is due at every point of the grid that was passed, and at the start.
-    assert np.asarray(state.records.index).tolist() == [int((job.grid <= 1000).sum())] * 3
+    assert np.asarray(state.records.index).tolist() == [int((job.prepared.grid <= 1000).sum())] * 3
 
 
 def test_a_failed_seed_remembers_when_it_was_last_sound() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientDescent(2.0, 500))
-        state, _ = job.setting.method.advance(job.problem, job.begin()[0], 500)
+        state, _ = job.setting.method.advance(job.prepared.problem, job.begin()[0], 500)
         assert isinstance(state, StepState)
-        step = job.setting.method.make_step()  # type: ignore[attr-defined]
         assert np.asarray(state.records.failed).all()
-        overflows = np.asarray(_stepping.overflow_steps(job.problem, step, state))
+        overflows = np.asarray(_stepping.overflow_steps(job.prepared.problem, state))
         last = np.asarray(state.step)
         assert (last < overflows).all()
-        assert (overflows <= last + int(np.diff(job.grid).max())).all()
+        assert (overflows <= last + int(np.diff(job.prepared.grid).max())).all()
         assert np.isfinite(np.asarray(state.weights)).all()

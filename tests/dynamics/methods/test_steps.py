@@ -26,7 +26,7 @@ COUNT = np.int64(4)
 
 def make_problem() -> Problem:
     method = ss.StochasticGradientDescent(0.2, 100, batch_size=8)
-    return Job(ss.Setting(MODEL, TASK, method, seeds=3)).problem
+    return Job(ss.Setting(MODEL, TASK, method, seeds=3)).prepared.problem
 
 
 def weights_at(seed: int) -> dict[str, Any]:

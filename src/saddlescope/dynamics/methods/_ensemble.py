@@ -1,12 +1,16 @@
-"""Seeds in groups: small enough for one fused loop each, and no waiting between groups."""
+"""Rows of an ensemble: in groups small enough for one fused loop each, without waiting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
+
+if TYPE_CHECKING:
+    from saddlescope.dynamics.methods._problem import Problem
 
 Tree = TypeVar("Tree")
 
@@ -18,41 +22,53 @@ _MULTIPLIED_GROUP = 2**19
 _MOST_MULTIPLIED = 8
 
 
-def group_size(seeds: int, weights: int, dimension: int) -> int:
-    """How many seeds advance together: all on an accelerator, a cache-friendly group on a CPU."""
+def group_size(rows: int, weights: int, dimension: int) -> int:
+    """How many rows advance together: all on an accelerator, a cache-friendly group on a CPU."""
     if jax.default_backend() != "cpu":
-        return seeds
+        return rows
     products = weights * dimension
     most = _FUSED_GROUP * 2 // products
-    if most < seeds:
+    if most < rows:
         most = max(most, min(_MULTIPLIED_GROUP // products, _MOST_MULTIPLIED), 1)
-    groups = -(-seeds // most)
-    return -(-seeds // groups)
+    groups = -(-rows // most)
+    return -(-rows // groups)
 
 
 def map_groups(
-    advance: Callable[[Tree], tuple[Tree, Int[Array, ""]]], state: Tree, size: int
+    advance: Callable[[Problem, Tree], tuple[Tree, Int[Array, ""]]],
+    problem: Problem,
+    state: Tree,
+    size: int,
 ) -> tuple[Tree, Int[Array, ""]]:
-    """Apply `advance` to groups of `size` seeds, one group after another, in one compiled call."""
-    seeds = jax.tree.leaves(state)[0].shape[0]
-    grouped = jax.tree.map(lambda leaf: leaf.reshape(seeds // size, size, *leaf.shape[1:]), state)
-    moved, counts = jax.lax.map(advance, grouped)
-    return jax.tree.map(lambda leaf: leaf.reshape(seeds, *leaf.shape[2:]), moved), counts.sum()
+    """Apply `advance` to groups of `size` rows, one group after another, in one compiled call."""
+    rows = jax.tree.leaves(state)[0].shape[0]
+
+    def cut(tree: PyTree[Array]) -> PyTree[Array]:
+        return jax.tree.map(lambda leaf: leaf.reshape(rows // size, size, *leaf.shape[1:]), tree)
+
+    if problem.has_rows:
+        moved, counts = jax.lax.map(lambda both: advance(*both), (cut(problem), cut(state)))
+    else:
+        moved, counts = jax.lax.map(lambda own: advance(problem, own), cut(state))
+    return jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), moved), counts.sum()
 
 
-def over_seeds(
-    function: Callable[[PyTree[Array]], PyTree[Array]], size: int
-) -> Callable[[PyTree[Array]], PyTree[Array]]:
-    """Apply a function to every seed of a group; alone, a seed is spared the batched products."""
-    if size > 1:
-        return jax.vmap(function)
-    return lambda tree: jax.tree.map(
-        lambda leaf: leaf[None], function(jax.tree.map(lambda leaf: leaf[0], tree))
-    )
+def over_rows(
+    function: Callable[[Problem, Tree], PyTree[Array]], problem: Problem, tree: Tree
+) -> PyTree[Array]:
+    """`function(problem, own)` for every row of a tree, with the row's own problem if it has one.
+
+    Alone, a row is spared the batched products.
+    """
+    if jax.tree.leaves(tree)[0].shape[0] > 1:
+        return jax.vmap(function, in_axes=(0 if problem.has_rows else None, 0))(problem, tree)
+    first = jax.tree.map(lambda leaf: leaf[0], tree)
+    own = jax.tree.map(lambda leaf: leaf[0], problem) if problem.has_rows else problem
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], function(own, first))
 
 
 def pick(mask: Bool[Array, " S"], new: Tree, old: Tree) -> Tree:
-    """Leaf by leaf, the new values of the seeds in `mask` and the old ones of the others."""
+    """Leaf by leaf, the new values of the rows in `mask` and the old ones of the others."""
     return jax.tree.map(
-        lambda a, b: jax.numpy.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b), new, old
+        lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b), new, old
     )

@@ -12,16 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from saddlescope.dynamics.methods._ensemble import map_groups, over_seeds, pick
+from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
+from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.dynamics.methods._rosenbrock import Rodas5P
-from saddlescope.dynamics.methods._solver import Dense, UnrolledTsit5, contraction
+from saddlescope.dynamics.methods._solver import AbstractFlowSolver, Dense, UnrolledTsit5
 from saddlescope.running.programs import compiled
 
-AbstractSolver: TypeAlias = UnrolledTsit5 | Rodas5P
-
-# The explicit method is stable to h|λ| = 3.5 or so, and where stability bounds it, it stays near.
-_STABLE = 2.0
+# The explicit method is stable to h|λ| = 3.5. The controller, which aims at an error of .28, takes
+# (h|λ|/4.2)⁵ for one, so that its steps stay within 3.25: longer ones would amplify roundings until
+# they are as large as the tolerances. Where stability bounds the steps, they are near there.
+_STABLE, _NEAR = 4.2, 2.0
+# Errors below this share of the tolerances are near to rounding: a step that hung on one would not
+# be the same on another machine.
+_LEAST_ERROR = 1e-3
+# How far along a direction, as a share of the weights, the slope is looked at for its rate.
+_ASIDE = 1e-5
 # So many steps in a row near there are no accident.
 _BOUND_STEPS = 20
 # A long rest, drops included, takes the stiff method about so many steps.
@@ -37,6 +43,8 @@ class Solver(eqx.Module):
     slope: Float[Array, "*S n"]
     controller: PyTree
     """What the step-size controller carries from step to step."""
+    steepest: Float[Array, "*S n"]
+    """The direction in which the slope changes most, by the power method as it goes."""
     bound: Int[Array, " *S"]
     """How many steps in a row stability has bounded."""
     is_stiff: Bool[Array, " *S"]
@@ -49,6 +57,10 @@ class FlowState(AbstractState):
     solver: Solver
     records: Records
 
+    def vectors(self) -> tuple[PyTree, ...]:
+        solver, records = self.solver, self.records
+        return solver.weights, solver.slope, solver.steepest, records.last, records.path
+
 
 Carry: TypeAlias = tuple[FlowState, Int[Array, ""]]
 """A state, and the steps taken since the segment began."""
@@ -57,79 +69,75 @@ Carry: TypeAlias = tuple[FlowState, Int[Array, ""]]
 class Control(eqx.Module):
     """What a step may be off by, and which method takes it."""
 
-    rtol: Float[Array, ""]
-    atol: Float[Array, ""]
-    one: Float[Array, ""]
+    rtol: Float[Array, " *S"]
+    atol: Float[Array, " *S"]
+    one: Float[Array, " *S"]
     """The solver's opaque 1."""
-    most_steps: Float[Array, ""]
+    most_steps: Float[Array, " *S"]
     """Explicit steps that may lie ahead where stability bounds them; with more, stiff ones do."""
 
     @staticmethod
-    def of(problem: Problem, rtol: float, atol: float, solver: str) -> Control:
+    def of(layout: Layout, group: int, rtol: float, atol: float, solver: str) -> Control:
         """As arrays: nothing is compiled anew for other ones."""
-        enough = _STIFF_STEPS * problem.group * cost_of_stiff_step(problem)
+        enough = _STIFF_STEPS * group * cost_of_stiff_step(layout, group)
         most = {"auto": enough, "explicit": math.inf, "stiff": 0.0}[solver]
         return Control(*(jnp.asarray(value) for value in (rtol, atol, 1.0, most)))
 
 
-def cost_of_stiff_step(problem: Problem) -> float:
+def cost_of_stiff_step(layout: Layout, group: int) -> float:
     """What a stiff step of one seed costs, in explicit steps of a group; roughly.
 
     Measured on one core for 15 to 528 weights and groups of 1 to 45, in microseconds.
     """
-    weights = problem.layout.size
-    return (20 + 0.0055 * weights**2.4) / (3 + 0.025 * weights * problem.group)
+    return (20 + 0.0055 * layout.size**2.4) / (3 + 0.025 * layout.size * group)
 
 
-def begin(problem: Problem, control: Control, weights: Float[Array, "S n"]) -> FlowState:
-    """The state at the first point of the grid."""
-    return _begin(problem, control, weights)
-
-
-def prolong(problem: Problem, state: FlowState) -> FlowState:
+def prolong(problem: Problem[Control], state: FlowState) -> FlowState:
     """The state of a finished run, made ready for a grid that begins where its own ended."""
     # The step that crossed the end of the old grid was not taken: it is taken now, and the path is
-    # that of a run that never stopped.
+    # that of a run that never stopped, but that a rest may turn stiff later: where it turns hangs
+    # on how far its end is.
     return FlowState(solver=state.solver, records=Records.begin(problem, state.records.last))
 
 
-def advance(
-    problem: Problem, control: Control, state: FlowState, budget: int
-) -> tuple[FlowState, int]:
+def advance(problem: Problem[Control], state: FlowState, budget: int) -> tuple[FlowState, int]:
     """Take at most about `budget` explicit steps, or what costs as much; steps taken, as such."""
-    stiff_cost, taken = cost_of_stiff_step(problem), 0.0
-    for solver, is_stiff, cost in ((UnrolledTsit5(), False, 1.0), (Rodas5P(), True, stiff_cost)):
+    stiff_cost, taken = cost_of_stiff_step(problem.layout, problem.group), 0.0
+    solvers: tuple[tuple[AbstractFlowSolver, float], ...]
+    solvers = ((UnrolledTsit5(), 1.0), (Rodas5P(), stiff_cost))
+    for solver, cost in solvers:
         # The other method's program is compiled when it is needed.
-        if (np.asarray(state.solver.is_stiff) == is_stiff).any():
+        if (np.asarray(state.solver.is_stiff) == solver.is_stiff).any():
             steps = jnp.asarray(max(1, round(budget / cost)))
-            state, more = _advance(problem, solver, control, state, steps)
+            state, more = _advance(problem, solver, state, steps)
             taken += int(more) * cost
     return state, round(taken)
 
 
-def _equation(problem: Problem) -> diffrax.ODETerm:
+def _equation(problem: Problem[Control]) -> diffrax.ODETerm:
     return diffrax.ODETerm(lambda t, y, args: problem.velocity(y, problem.pace))
 
 
-def _controller(control: Control, solver: AbstractSolver) -> diffrax.PIDController:
-    if isinstance(solver, Rodas5P):
-        return diffrax.PIDController(
-            rtol=control.rtol, atol=control.atol, factormax=6.0, safety=0.9
-        )
-    # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
-    # long rest at a fixed point.
-    return diffrax.PIDController(
-        rtol=control.rtol, atol=control.atol, pcoeff=0.4, icoeff=0.2, safety=0.95
-    )
+def _controller(
+    problem: Problem[Control], solver: AbstractFlowSolver, least: Array
+) -> diffrax.PIDController:
+    """What chooses steps, by errors of `least` or more."""
+
+    def norm(vector: Float[Array, " n"]) -> Float[Array, ""]:
+        """The root mean square, over the weights that do not only pad."""
+        return jnp.maximum(jnp.sqrt((vector**2).sum() / problem.size), least)
+
+    return solver.controller(problem.rule.rtol, problem.rule.atol, norm)
 
 
 @compiled
-def _begin(problem: Problem, control: Control, weights: Float[Array, "S n"]) -> FlowState:
-    solver, term = UnrolledTsit5(), _equation(problem)
-    controller = _controller(control, solver)
-    start, end = problem.grid[0], problem.grid[-1]
+def begin(problem: Problem[Control], weights: Float[Array, "S n"]) -> FlowState:
+    """The state at the first point of the grid."""
+    solver = UnrolledTsit5()
 
-    def one(vector: Float[Array, " n"]) -> Solver:
+    def one(problem: Problem[Control], vector: Float[Array, " n"]) -> Solver:
+        term, controller = _equation(problem), _controller(problem, solver, jnp.asarray(0.0))
+        start, end = problem.grid[0], problem.grid[-1]
         step_end, memory = controller.init(
             term, start, end, vector, None, None, solver.func, solver.error_order(term)
         )
@@ -140,88 +148,97 @@ def _begin(problem: Problem, control: Control, weights: Float[Array, "S n"]) -> 
             weights=vector,
             slope=slope,
             controller=memory,
+            steepest=vector,
             bound=jnp.asarray(0),
-            is_stiff=control.most_steps == 0,
+            is_stiff=problem.rule.most_steps == 0,
         )
 
-    return FlowState(solver=jax.vmap(one)(weights), records=Records.begin(problem, weights))
+    records = Records.begin(problem, weights)
+    return FlowState(solver=over_rows(one, problem, weights), records=records)
 
 
 @compiled
 def _advance(
-    problem: Problem,
-    solver: AbstractSolver,
-    control: Control,
+    problem: Problem[Control],
+    solver: AbstractFlowSolver,
     state: FlowState,
     budget: Int[Array, ""],
 ) -> tuple[FlowState, Int[Array, ""]]:
-    """Carry on the groups whose method is `solver`."""
-    is_stiff = isinstance(solver, Rodas5P)
-    # Matrices of several seeds are not factored faster together.
-    together = 1 if is_stiff else problem.group
-    attempt = over_seeds(lambda at: _attempt(problem, solver, control, at), together)
+    """Carry on the seeds whose method is `solver`."""
 
-    def unfinished(carry: Carry) -> Bool[Array, ""]:
-        state, taken = carry
-        own = state.solver.is_stiff == is_stiff
-        return (taken < budget) & (state.records.active(problem) & own).any()
+    def group(problem: Problem[Control], at: FlowState) -> Carry:
+        def moving(state: FlowState) -> Bool[Array, " S"]:
+            return state.records.active(problem) & (state.solver.is_stiff == solver.is_stiff)
 
-    def step(carry: Carry) -> Carry:
-        state, taken = carry
-        active = state.records.active(problem)
-        moved, kept, dense = attempt(state.solver)
-        reached = jnp.where(active & kept, moved.time, -jnp.inf)
-        records = _record_crossed(problem, solver, state, reached, dense)
-        records = _record_converged(problem, records, active & kept, moved.weights)
-        stuck = active & ~(moved.step_end > moved.time)
-        records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
-        active = active & records.active(problem)
-        stepper = pick(active, moved, state.solver)
-        if not is_stiff:
-            stepper = _turned_stiff(problem, control, stepper, active)
-        return FlowState(solver=stepper, records=records), taken + 1
+        def unfinished(carry: Carry) -> Bool[Array, ""]:
+            state, taken = carry
+            return (taken < budget) & moving(state).any()
 
-    def group(at: FlowState) -> Carry:
+        def step(carry: Carry) -> Carry:
+            state, taken = carry
+            active = moving(state)
+            moved, kept, dense = over_rows(
+                lambda own, at: _attempt(own, solver, at), problem, state.solver
+            )
+            reached = jnp.where(active & kept, moved.time, -jnp.inf)
+            records = _record_crossed(problem, solver, state, reached, dense)
+            records = _record_converged(problem, records, active & kept, moved.weights)
+            stuck = active & ~(moved.step_end > moved.time)
+            records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
+            active = active & records.active(problem)
+            return FlowState(solver=pick(active, moved, state.solver), records=records), taken + 1
+
         return jax.lax.while_loop(unfinished, step, (at, jnp.asarray(0)))
 
-    return map_groups(group, state, together)
+    # Matrices of several seeds are not factored faster together.
+    return map_groups(group, problem, state, 1 if solver.is_stiff else problem.group)
 
 
 def _attempt(
-    problem: Problem, solver: AbstractSolver, control: Control, at: Solver
+    problem: Problem[Control], solver: AbstractFlowSolver, at: Solver
 ) -> tuple[Solver, Bool[Array, ""], Dense]:
     """One step of one seed: where it leads (back, if refused), whether kept, its interpolant."""
-    term, controller = _equation(problem), _controller(control, solver)
+    term, width = _equation(problem), at.step_end - at.time
     y1, error, dense, slope, _ = solver.step(
-        term, at.time, at.step_end, at.weights, control.one, at.slope, False
+        term, at.time, at.step_end, at.weights, problem.rule.one, at.slope, False
     )
+    steepest, stretch = at.steepest, jnp.zeros_like(width)
+    if not solver.is_stiff:
+        steepest, rate = _steepest(term, y1, slope, at.steepest)
+        stretch = width * rate
+    least = jnp.maximum(_LEAST_ERROR, (stretch / _STABLE) ** 5)
+    controller = _controller(problem, solver, least)
     kept, time, step_end, _, memory, _ = controller.adapt_step_size(
         at.time, at.step_end, at.weights, y1, None, error, solver.error_order(term), at.controller
     )
-    bound = at.bound
-    if isinstance(solver, UnrolledTsit5):
-        near = contraction(at.step_end - at.time, dense) > _STABLE
-        bound = jnp.where(near, at.bound + 1, 0)
+    bound = jnp.where(stretch > _NEAR, at.bound + 1, 0)
+    ahead = (problem.grid[-1] - time) / (step_end - time)
+    turns = (bound >= _BOUND_STEPS) & (ahead > problem.rule.most_steps)
     moved = Solver(
         time=jnp.asarray(time),
         step_end=jnp.asarray(step_end),
         weights=jnp.where(kept, y1, at.weights),
         slope=jnp.where(kept, slope, at.slope),
         controller=memory,
+        steepest=steepest,
         bound=bound,
-        is_stiff=at.is_stiff,
+        is_stiff=at.is_stiff | turns,
     )
     return moved, jnp.asarray(kept), dense
 
 
-def _turned_stiff(
-    problem: Problem, control: Control, solver: Solver, active: Bool[Array, " S"]
-) -> Solver:
-    """A group turns to the stiff method where most of its seeds would take too many steps."""
-    ahead = (problem.grid[-1] - solver.time) / (solver.step_end - solver.time)
-    slow = active & (solver.bound >= _BOUND_STEPS) & (ahead > control.most_steps)
-    turns = 2 * slow.sum() > active.sum()
-    return eqx.tree_at(lambda at: at.is_stiff, solver, solver.is_stiff | turns)
+def _steepest(
+    term: diffrax.ODETerm,
+    at: Float[Array, " n"],
+    slope: Float[Array, " n"],
+    direction: Float[Array, " n"],
+) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+    """A step of the power method: how the slope changes along a direction, and its rate |λ|."""
+    length = jnp.sqrt((direction**2).sum())
+    aside = _ASIDE * jnp.sqrt((at**2).sum()) / jnp.where(length > 0, length, 1.0)
+    change = (term.vf(0.0, at + aside * direction, None) - slope) / jnp.where(aside > 0, aside, 1.0)
+    rate = jnp.sqrt((change**2).sum()) / jnp.where(length > 0, length, 1.0)
+    return change / jnp.where(rate > 0, rate, 1.0), rate
 
 
 def _record_converged(
@@ -229,26 +246,23 @@ def _record_converged(
 ) -> Records:
     """A seed that has come to rest between two records rests from the next one on."""
     resting = moved & records.active(problem)
-    resting &= jax.vmap(problem.loss)(weights) <= problem.threshold
+    resting &= problem.losses(weights) <= problem.threshold
     return jax.lax.cond(
         resting.any(), lambda at: at.write(problem, resting, weights), lambda at: at, records
     )
 
 
 def _record_crossed(
-    problem: Problem,
-    solver: AbstractSolver,
+    problem: Problem[Control],
+    solver: AbstractFlowSolver,
     state: FlowState,
     reached: Float[Array, " S"],
     dense: Dense,
 ) -> Records:
     """Record all grid points up to where each seed's step has reached, by interpolation."""
 
-    def target(records: Records) -> Float[Array, " S"]:
-        return problem.grid[jnp.minimum(records.index, problem.grid.shape[0] - 1)]
-
     def due(records: Records) -> Bool[Array, " S"]:
-        return records.active(problem) & (target(records) <= reached)
+        return records.active(problem) & (records.due_at(problem) <= reached)
 
     def write(records: Records) -> Records:
         def inside(
@@ -258,7 +272,7 @@ def _record_crossed(
             weights = type(solver).interpolation_cls(t0=start, t1=end, **dense).evaluate(at)
             return weights
 
-        weights = jax.vmap(inside)(state.solver.time, reached, target(records), dense)
+        weights = jax.vmap(inside)(state.solver.time, reached, records.due_at(problem), dense)
         return records.write(problem, due(records), weights)
 
     def write_all(records: Records) -> Records:

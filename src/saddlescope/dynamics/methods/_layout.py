@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 from saddlescope.arrays import Array, Weights, namespace
 from saddlescope.attention import AbstractAttention
+from saddlescope.checks import AnyArray
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,16 @@ class Layout:
     def size(self) -> int:
         """The number of weights."""
         return sum(math.prod(shape) for _, shape in self.shapes)
+
+    def places_in(self, larger: Layout) -> AnyArray:
+        """Where each of the weights lies in the flat vector of a layout that they fit in, [n]."""
+        places, start = [], 0
+        for (name, own), (other, shape) in zip(self.shapes, larger.shapes, strict=True):
+            assert name == other
+            inside = np.ravel_multi_index(np.indices(own), shape) if own else np.zeros(1, int)
+            places.append(start + inside.reshape(-1))
+            start += math.prod(shape)
+        return np.concatenate(places)
 
     def pack(self, weights: Weights) -> Array:
         """Flatten named weights along the last axis."""

@@ -1,38 +1,54 @@
-"""One run to be computed, and what every method records of it."""
+"""What is to be computed, of one setting or of a row each, and what every method records of it."""
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Real
+from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from saddlescope.attention import AbstractAttention
+from saddlescope.dynamics.methods._ensemble import over_rows
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.risk import AbstractRisk
 from saddlescope.running.programs import compiled
 from saddlescope.task.samplers import AbstractSampler
 
+Rule = TypeVar("Rule", bound=eqx.Module)
+State = TypeVar("State", bound="AbstractState")
 
-class Problem(eqx.Module):
-    """One run to be computed. What may change without compiling anew is an array in it."""
+
+class Problem(eqx.Module, Generic[Rule]):
+    """What is to be computed. What may change without compiling anew is an array in it.
+
+    It is the same for all rows of an ensemble, or, where it `has_rows`, every array in it has the
+    rows along its first axis, and a row is a seed of a setting of its own.
+    """
 
     model: AbstractAttention = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
     group: int = eqx.field(static=True)
-    """How many seeds advance together."""
+    """How many rows advance together."""
     keep_weights: bool = eqx.field(static=True)
-    seeds: Int[Array, " S"]
-    """The number of each seed, [S]."""
+    has_rows: bool = eqx.field(static=True)
+    rule: Rule
+    """How the weights move: what a method makes of its fields."""
     sampler: AbstractSampler | None
     """What draws fresh prompts, None where no step needs them."""
     risk: AbstractRisk
-    grid: Real[Array, " T"]
+    grid: Real[Array, "*S T"]
     """When to record, on the method's own clock; the first entry is where the run begins."""
-    pace: Float[Array, ""]
+    points: Int[Array, " *S"]
+    """How many points the grid has; what comes after them repeats its end."""
+    size: Float[Array, " *S"]
+    """The number of weights, without those that only pad it; means divide by it."""
+    pace: Float[Array, " *S"]
     """Units of the model's own time in one unit of flow time."""
-    threshold: Float[Array, ""]
-    """A seed whose recorded loss is at or below this has converged (minus infinity: never)."""
+    threshold: Float[Array, " *S"]
+    """A row whose recorded loss is at or below this has converged (minus infinity: never)."""
 
     def loss(self, vector: Float[Array, " n"]) -> Float[Array, ""]:
         """The loss of flat weights."""
@@ -45,6 +61,11 @@ class Problem(eqx.Module):
         moved = self.risk.velocity(self.model, self.layout.unpack(vector), rate)
         packed: Float[Array, " n"] = self.layout.pack(moved)
         return packed
+
+    def losses(self, vectors: Float[Array, "S n"]) -> Float[Array, " S"]:
+        """The loss of every row."""
+        losses: Float[Array, " S"] = over_rows(lambda own, at: own.loss(at), self, vectors)
+        return losses
 
     @property
     def dimension(self) -> int:
@@ -72,9 +93,9 @@ class Records(eqx.Module):
     @compiled
     def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Records:
         """The first point of the grid recorded, the others empty."""
-        seeds, points = weights.shape[0], problem.grid.shape[0]
+        seeds, points = weights.shape[0], problem.grid.shape[-1]
         path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
-        loss = jax.vmap(problem.loss)(weights)
+        loss = problem.losses(weights)
         return cls(
             index=jnp.ones(seeds, dtype=int),
             last=weights,
@@ -89,9 +110,9 @@ class Records(eqx.Module):
     ) -> Records:
         """Record the weights of the seeds in `due` at the next point of their grid."""
         seeds = jnp.arange(due.shape[0])
-        loss = jax.vmap(problem.loss)(weights)
+        loss = problem.losses(weights)
         # A seed that is not due writes beyond the end, which is dropped.
-        place = jnp.where(due, self.index, problem.grid.shape[0])
+        place = jnp.where(due, self.index, problem.grid.shape[-1])
         path = self.path
         if problem.keep_weights:
             path = path.at[seeds, place].set(weights, mode="drop", unique_indices=True)
@@ -106,10 +127,31 @@ class Records(eqx.Module):
 
     def active(self, problem: Problem) -> Bool[Array, " S"]:
         """The seeds that have further to go, [S]."""
-        return (self.index < problem.grid.shape[0]) & ~self.converged & ~self.failed
+        return (self.index < problem.points) & ~self.converged & ~self.failed
+
+    def due_at(self, problem: Problem) -> Real[Array, " S"]:
+        """The next point of each seed's grid, [S]; the last one where there is none."""
+        due: Real[Array, " S"] = over_rows(
+            lambda own, index: own.grid[jnp.minimum(index, own.points - 1)], problem, self.index
+        )
+        return due
 
 
 class AbstractState(eqx.Module):
     """A run between two segments: a tree of arrays, the seeds along the first axis of each."""
 
     records: eqx.AbstractVar[Records]
+
+    @abc.abstractmethod
+    def vectors(self) -> tuple[PyTree, ...]:
+        """Whatever has the weights along its last axis."""
+
+    def map_vectors(self: State, function: Callable[[PyTree], PyTree]) -> State:
+        """The state with a function applied to whatever has the weights along its last axis."""
+        moved = tuple(map(function, self.vectors()))
+        return eqx.tree_at(lambda at: at.vectors(), self, moved)
+
+    def with_points(self: State, points: int) -> State:
+        """The state with the first points of its records alone."""
+        kept = (self.records.loss[:, :points], self.records.path[:, :points])
+        return eqx.tree_at(lambda at: (at.records.loss, at.records.path), self, kept)

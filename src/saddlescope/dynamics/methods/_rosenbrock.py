@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from saddlescope.dynamics.methods._solver import Dense, combine
+from saddlescope.dynamics.methods._solver import AbstractFlowSolver, Dense, combine
 
 _GAMMA = 0.21193756319429014
 # Where each stage looks, and what of the earlier ones mixes into it.
@@ -112,28 +112,19 @@ class _Between(diffrax.AbstractLocalInterpolation):
         return (1 - share) * self.y0 + share * (self.y1 + bent)
 
 
-class Rodas5P(diffrax.AbstractAdaptiveSolver):
+class Rodas5P(AbstractFlowSolver):
     """Rodas5P (Steinebach 2023) on a flat vector, with the exact Jacobian.
 
-    Eight stages with one matrix; stiffly accurate and L-stable, so that a rest costs nothing. The
-    solver state is the slope at the left end, as that of `UnrolledTsit5`.
+    Eight stages with one matrix; stiffly accurate and L-stable, so that a rest costs nothing.
     """
 
-    term_structure: ClassVar = diffrax.AbstractTerm
+    is_stiff = True
     interpolation_cls: ClassVar[Callable[..., Any]] = _Between
 
-    def order(self, terms: Any) -> int:
-        return 5
-
-    def error_order(self, terms: Any) -> float:
-        return 5.0
-
-    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
-        return terms.vf(t0, y0, args)
-
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Float[Array, " n"]:
-        slope: Float[Array, " n"] = terms.vf(t0, y0, args)
-        return slope
+    def controller(
+        self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
+    ) -> diffrax.PIDController:
+        return diffrax.PIDController(rtol=rtol, atol=atol, norm=norm, factormax=6.0, safety=0.9)
 
     def step(
         self,

@@ -1,7 +1,8 @@
-"""Tsitouras' 5(4) Runge–Kutta method with its stages unrolled."""
+"""The explicit method of the flow, and what it has in common with the one for stiff equations."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -22,22 +23,18 @@ def combine(coefficients: list[float], slopes: list[Any]) -> Any:
     return sum(c * slope for c, slope in zip(coefficients, slopes, strict=False) if c)
 
 
-class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
-    """`diffrax.Tsit5` on a flat vector, without diffrax's loop over stages.
-
-    The vector fields here cost less than a microsecond, so that the general stage loop would be
-    most of a step (measured: 23 µs a step against 9 at D = 4, H = 5, 6 seeds). Tableau, error
-    estimate and interpolation are diffrax's. The method's last stage is the next one's first, so
-    the solver state is the slope at the left end.
-
-    `args` is a 1 that XLA cannot see through. Dividing by it keeps XLA from computing a stage anew
-    in each of its many uses, for a division is too dear to repeat (measured: a third of a step).
-    """
+class AbstractFlowSolver(diffrax.AbstractAdaptiveSolver):
+    """A method of order five on a flat vector; its state is the slope at the left end."""
 
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes, near: (
-        diffrax.Tsit5.interpolation_cls(t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes))
-    )
+    is_stiff: ClassVar[bool]
+    """Whether it is made for stiff equations."""
+
+    @abc.abstractmethod
+    def controller(
+        self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
+    ) -> diffrax.PIDController:
+        """What chooses its steps."""
 
     def order(self, terms: Any) -> int:
         return 5
@@ -52,6 +49,32 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
         slope: Float[Array, " n"] = terms.vf(t0, y0, args)
         return slope
 
+
+class UnrolledTsit5(AbstractFlowSolver):
+    """`diffrax.Tsit5` on a flat vector, without diffrax's loop over stages.
+
+    The vector fields here cost less than a microsecond, so that the general stage loop would be
+    most of a step (measured: 23 µs a step against 9 at D = 4, H = 5, 6 seeds). Tableau, error
+    estimate and interpolation are diffrax's. The method's last stage is the next one's first.
+
+    `args` is a 1 that XLA cannot see through. Dividing by it keeps XLA from computing a stage anew
+    in each of its many uses, for a division is too dear to repeat (measured: a third of a step).
+    """
+
+    is_stiff = False
+    interpolation_cls: ClassVar[Callable[..., Any]] = lambda *, t0, t1, y0, y1, slopes: (
+        diffrax.Tsit5.interpolation_cls(t0=t0, t1=t1, y0=y0, y1=y1, k=(t1 - t0) * jnp.stack(slopes))
+    )
+
+    def controller(
+        self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
+    ) -> diffrax.PIDController:
+        # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
+        # long rest at a fixed point.
+        return diffrax.PIDController(
+            rtol=rtol, atol=atol, norm=norm, pcoeff=0.4, icoeff=0.2, safety=0.95
+        )
+
     def step(
         self,
         terms: Any,
@@ -64,17 +87,10 @@ class UnrolledTsit5(diffrax.AbstractAdaptiveSolver):
     ) -> tuple[Any, Any, dict[str, Any], Any, Any]:
         width = t1 - t0
         slopes = [solver_state]
-        near, y1 = y0, y0
+        y1 = y0
         for row in _STAGES:
-            near, y1 = y1, (y0 + width * combine(row, slopes)) / args
+            y1 = (y0 + width * combine(row, slopes)) / args
             slopes.append(terms.vf(t0, y1, args))
         error = width * combine(_ERROR, slopes)
-        dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes), "near": near}
+        dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes)}
         return y1, error, dense, slopes[-1], diffrax.RESULTS.successful
-
-
-def contraction(width: Float[Array, ""], dense: Dense) -> Float[Array, ""]:
-    """h|λ|, by the last two stages, which both look at the end of the step (Hairer and Wanner)."""
-    change = dense["slopes"][-1] - dense["slopes"][-2]
-    apart = dense["y1"] - dense["near"]
-    return width * jnp.sqrt((change**2).sum() / (apart**2).sum())

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
-from saddlescope.dynamics.methods._ensemble import map_groups, over_seeds, pick
+from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.running.programs import compiled
 
@@ -29,7 +29,11 @@ class AbstractStep(eqx.Module):
 
     @abc.abstractmethod
     def __call__(
-        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+        self,
+        problem: Problem[AbstractStep],
+        weights: Weights,
+        memory: PyTree[Array],
+        count: Int[Array, ""],
     ) -> tuple[Weights, PyTree[Array]]:
         """The weights and the memory after step number `count`."""
 
@@ -43,37 +47,43 @@ class StepState(AbstractState):
     memory: PyTree[Array]
     records: Records
 
+    def vectors(self) -> tuple[PyTree, ...]:
+        return self.weights, self.records.last, self.records.path
+
 
 Carry: TypeAlias = tuple[StepState, Int[Array, ""]]
 """A state, and the steps taken since the segment began."""
 
 
-def advance(
-    problem: Problem, step: AbstractStep, state: StepState, budget: int
-) -> tuple[StepState, int]:
+def advance(problem: Problem[AbstractStep], state: StepState, budget: int) -> tuple[StepState, int]:
     """Take at most about `budget` steps; the new state and the steps taken."""
-    moved, taken = _advance(problem, step, state, jnp.asarray(budget))
+    moved, taken = _advance(problem, state, jnp.asarray(budget))
     return moved, int(taken)
 
 
 @compiled
-def begin(problem: Problem, step: AbstractStep, weights: Float[Array, "S n"]) -> StepState:
+def begin(
+    problem: Problem[AbstractStep], seeds: Int[Array, " S"], weights: Float[Array, "S n"]
+) -> StepState:
     """The state at the first point of the grid."""
-    count = jnp.full(weights.shape[0], problem.grid[0], dtype=int)
-    memory = jax.vmap(lambda vector, seed: step.remember(problem.layout.unpack(vector), seed))(
-        weights, problem.seeds
+
+    def remember(own: Problem[AbstractStep], row: tuple[Array, Array]) -> PyTree[Array]:
+        vector, seed = row
+        return own.rule.remember(own.layout.unpack(vector), seed)
+
+    return StepState(
+        step=jnp.broadcast_to(problem.grid[..., 0], seeds.shape).astype(int),
+        weights=weights,
+        memory=over_rows(remember, problem, (weights, seeds)),
+        records=Records.begin(problem, weights),
     )
-    records = Records.begin(problem, weights)
-    return StepState(step=count, weights=weights, memory=memory, records=records)
 
 
 @compiled
-def _advance(
-    problem: Problem, step: AbstractStep, state: StepState, budget: Int[Array, ""]
-) -> Carry:
-    layout, points = problem.layout, problem.grid.shape[0]
+def _advance(problem: Problem[AbstractStep], state: StepState, budget: Int[Array, ""]) -> Carry:
+    layout = problem.layout
 
-    def group(at: StepState) -> Carry:
+    def group(problem: Problem[AbstractStep], at: StepState) -> Carry:
         def unfinished(carry: Carry) -> Bool[Array, ""]:
             state, taken = carry
             return (taken < budget) & state.records.active(problem).any()
@@ -81,24 +91,24 @@ def _advance(
         def leg(carry: Carry) -> Carry:
             state, taken = carry
             active = state.records.active(problem)
-            # The seeds that go on are in step with one another.
-            first = jnp.where(active, state.step, 0).max()
-            index = jnp.where(active, state.records.index, 0).max()
-            target = problem.grid[jnp.minimum(index, points - 1)]
-            count = jnp.minimum(target - first, budget - taken)
+            # All go as far as the nearest record of one of them; those of one setting are in step.
+            ahead = state.records.due_at(problem) - state.step
+            count = jnp.where(active, ahead, budget).min()
+            count = jnp.minimum(count, budget - taken)
 
             def move(done: Int[Array, ""], carried: PyTree[Array]) -> PyTree[Array]:
-                def one(at: PyTree[Array]) -> PyTree[Array]:
-                    return step(problem, at[0], at[1], first + done)
+                def one(own: Problem[AbstractStep], row: PyTree[Array]) -> PyTree[Array]:
+                    weights, memory, first = row
+                    return own.rule(own, weights, memory, first + done)
 
-                return over_seeds(one, problem.group)(carried)
+                return over_rows(one, problem, (*carried, state.step))
 
             moved, memory = jax.lax.fori_loop(
                 0, count, move, (layout.unpack(state.weights), state.memory)
             )
             weights = layout.pack(moved)
             sound = jnp.isfinite(weights).all(-1)
-            records = state.records.write(problem, active & (first + count == target), weights)
+            records = state.records.write(problem, active & (ahead == count), weights)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | (active & ~sound))
             return StepState(
                 step=state.step + jnp.where(active & sound, count, 0),
@@ -109,11 +119,11 @@ def _advance(
 
         return jax.lax.while_loop(unfinished, leg, (at, jnp.asarray(0)))
 
-    return map_groups(group, state, problem.group)
+    return map_groups(group, problem, state, problem.group)
 
 
 @compiled
-def overflow_steps(problem: Problem, step: AbstractStep, state: StepState) -> Int[Array, " S"]:
+def overflow_steps(problem: Problem[AbstractStep], state: StepState) -> Int[Array, " S"]:
     """The step at which each failed seed's weights overflow, by following it again, [S]."""
 
     def unfinished(carry: PyTree[Array]) -> Bool[Array, ""]:
@@ -122,7 +132,8 @@ def overflow_steps(problem: Problem, step: AbstractStep, state: StepState) -> In
 
     def advance(carry: PyTree[Array]) -> PyTree[Array]:
         vector, memory, count, failed = carry
-        weights, memory = step(problem, problem.layout.unpack(vector), memory, count)
+        weights = problem.layout.unpack(vector)
+        weights, memory = problem.rule(problem, weights, memory, count)
         return problem.layout.pack(weights), memory, count + 1, failed
 
     def one(at: PyTree[Array]) -> Int[Array, ""]:

@@ -24,7 +24,7 @@ from saddlescope.risk import PromptRisk
 class GradientStep(AbstractStep):
     """Gradient descent."""
 
-    rate: Float[Array, ""]
+    rate: Float[Array, " *S"]
 
     @staticmethod
     def of(rate: float) -> GradientStep:
@@ -35,7 +35,11 @@ class GradientStep(AbstractStep):
         return ()
 
     def __call__(
-        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+        self,
+        problem: Problem[AbstractStep],
+        weights: Weights,
+        memory: PyTree[Array],
+        count: Int[Array, ""],
     ) -> tuple[Weights, PyTree[Array]]:
         moved = problem.risk.velocity(problem.model, weights, 2 * self.rate)
         return {name: weights[name] + moved[name] for name in weights}, memory
@@ -50,7 +54,11 @@ class OptaxStep(AbstractStep):
         return self.transform.init(weights)
 
     def __call__(
-        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+        self,
+        problem: Problem[AbstractStep],
+        weights: Weights,
+        memory: PyTree[Array],
+        count: Int[Array, ""],
     ) -> tuple[Weights, PyTree[Array]]:
         # A velocity of rate −2 is the gradient of the loss.
         slope = problem.risk.velocity(problem.model, weights, -2.0)
@@ -62,7 +70,7 @@ class FreshStep(AbstractStep):
     """Another step, on prompts of its own."""
 
     inner: AbstractStep
-    key: UInt32[Array, " words"]
+    key: UInt32[Array, "*S words"]
     batch_size: int = eqx.field(static=True)
 
     @staticmethod
@@ -74,7 +82,11 @@ class FreshStep(AbstractStep):
         return seed, self.inner.remember(weights, seed)
 
     def __call__(
-        self, problem: Problem, weights: Weights, memory: PyTree[Array], count: Int[Array, ""]
+        self,
+        problem: Problem[AbstractStep],
+        weights: Weights,
+        memory: PyTree[Array],
+        count: Int[Array, ""],
     ) -> tuple[Weights, PyTree[Array]]:
         assert problem.sampler is not None
         seed, memory = memory

@@ -5,13 +5,16 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.setting.kinds import part
 
 if TYPE_CHECKING:
+    import equinox as eqx
+
+    from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import AbstractState, Problem
 
 
@@ -73,11 +76,19 @@ class AbstractMethod(abc.ABC):
         return "take fewer steps"
 
     @abc.abstractmethod
-    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> AbstractState:
+    def rule(self, layout: Layout, group: int) -> eqx.Module:
+        """How weights of a layout move, as arrays; `group` seeds advance together."""
+
+    @abc.abstractmethod
+    def begin(
+        self, problem: Problem, seeds: Int[Array, " S"], weights: Float[Array, "S n"]
+    ) -> AbstractState:
         """The state at the first point of the grid."""
 
     @abc.abstractmethod
-    def prolong(self, problem: Problem, state: AbstractState) -> AbstractState:
+    def prolong(
+        self, problem: Problem, seeds: Int[Array, " S"], state: AbstractState
+    ) -> AbstractState:
         """The state of a finished run, made ready for a grid that begins where its own ended."""
 
     @abc.abstractmethod

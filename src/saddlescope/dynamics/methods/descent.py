@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray, check_share, number, whole_number
@@ -19,6 +19,7 @@ from saddlescope.setting.kinds import kind
 if TYPE_CHECKING:
     import optax
 
+    from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import Problem
     from saddlescope.dynamics.methods._stepping import AbstractStep, StepState
 
@@ -40,20 +41,27 @@ class AbstractDescent(AbstractMethod):
     def counts_steps(self) -> bool:
         return True
 
-    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> StepState:
+    def rule(self, layout: Layout, group: int) -> AbstractStep:
+        return self.make_step()
+
+    def begin(
+        self, problem: Problem, seeds: Int[Array, " S"], weights: Float[Array, "S n"]
+    ) -> StepState:
         from saddlescope.dynamics.methods import _stepping
 
-        return _stepping.begin(problem, self.make_step(), weights)
+        return _stepping.begin(problem, seeds, weights)
 
-    def prolong(self, problem: Problem, state: StepState) -> StepState:  # type: ignore[override]
-        return self.begin(problem, state.records.last)
+    def prolong(  # type: ignore[override]
+        self, problem: Problem, seeds: Int[Array, " S"], state: StepState
+    ) -> StepState:
+        return self.begin(problem, seeds, state.records.last)
 
     def advance(  # type: ignore[override]
         self, problem: Problem, state: StepState, budget: int
     ) -> tuple[StepState, int]:
         from saddlescope.dynamics.methods import _stepping
 
-        return _stepping.advance(problem, self.make_step(), state, budget)
+        return _stepping.advance(problem, state, budget)
 
     def clock(self, state: StepState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.step)
@@ -63,7 +71,7 @@ class AbstractDescent(AbstractMethod):
     ) -> list[str]:
         from saddlescope.dynamics.methods import _stepping
 
-        steps = np.asarray(_stepping.overflow_steps(problem, self.make_step(), state))[failed]
+        steps = np.asarray(_stepping.overflow_steps(problem, state))[failed]
         rate = getattr(self, "learning_rate", np.inf) / 2
         rate = min(rate, _stepping.stable_rate(problem, starts))
         cure = f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"

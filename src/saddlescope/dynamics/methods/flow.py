@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray, check_share, number, one_of
@@ -15,6 +15,7 @@ from saddlescope.setting.kinds import kind
 
 if TYPE_CHECKING:
     from saddlescope.dynamics.methods._integration import Control, FlowState
+    from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import Problem
 
 
@@ -76,12 +77,21 @@ class GradientFlow(AbstractMethod):
             getattr(self, field) == getattr(earlier, field) for field in ("rtol", "atol", "solver")
         )
 
-    def begin(self, problem: Problem, weights: Float[Array, "S n"]) -> FlowState:
+    def rule(self, layout: Layout, group: int) -> Control:
+        from saddlescope.dynamics.methods._integration import Control
+
+        return Control.of(layout, group, self.rtol, self.atol, self.solver)
+
+    def begin(
+        self, problem: Problem, seeds: Int[Array, " S"], weights: Float[Array, "S n"]
+    ) -> FlowState:
         from saddlescope.dynamics.methods import _integration
 
-        return _integration.begin(problem, self._control(problem), weights)
+        return _integration.begin(problem, weights)
 
-    def prolong(self, problem: Problem, state: FlowState) -> FlowState:  # type: ignore[override]
+    def prolong(  # type: ignore[override]
+        self, problem: Problem, seeds: Int[Array, " S"], state: FlowState
+    ) -> FlowState:
         from saddlescope.dynamics.methods import _integration
 
         return _integration.prolong(problem, state)
@@ -91,7 +101,7 @@ class GradientFlow(AbstractMethod):
     ) -> tuple[FlowState, int]:
         from saddlescope.dynamics.methods import _integration
 
-        return _integration.advance(problem, self._control(problem), state, budget)
+        return _integration.advance(problem, state, budget)
 
     def clock(self, state: FlowState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.solver.time)
@@ -110,8 +120,3 @@ class GradientFlow(AbstractMethod):
             "try a smaller init_scale"
             for time in self.clock(state)[failed].tolist()
         ]
-
-    def _control(self, problem: Problem) -> Control:
-        from saddlescope.dynamics.methods._integration import Control
-
-        return Control.of(problem, self.rtol, self.atol, self.solver)

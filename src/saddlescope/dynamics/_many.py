@@ -1,0 +1,271 @@
+"""Many settings at once: a row for each of their seeds, a program for each of their shapes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from saddlescope.attention import AbstractAttention, AbstractLinearAttention
+from saddlescope.checks import AnyArray
+from saddlescope.dynamics._job import FIRST_SEGMENT
+from saddlescope.dynamics._prepared import Prepared
+from saddlescope.dynamics._rows import Rows, States
+from saddlescope.dynamics.methods._ensemble import group_size
+from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._problem import AbstractState, Problem
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.precision import with_float64
+from saddlescope.risk import AbstractMapRisk
+from saddlescope.running.observers import AbstractJob, Saved
+from saddlescope.setting import Setting
+from saddlescope.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Shape: TypeAlias = tuple[AbstractAttention, int]
+"""A model and its input dimension: all that the shapes of weights hang on."""
+
+
+class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
+    """Settings in batches of one shape, which are carried out one after another."""
+
+    first_budget = FIRST_SEGMENT
+
+    @with_float64
+    def __init__(self, settings: Sequence[Setting]) -> None:
+        self._settings = tuple(settings)
+        prepared = [_prepare(place, setting) for place, setting in enumerate(settings)]
+        self._batches = [
+            Batch(places, [prepared[place] for place in places]) for places in _alike(prepared)
+        ]
+
+    @property
+    def digest(self) -> str:
+        digests = "".join(setting.digest for setting in self._settings)
+        return hashlib.sha256(digests.encode()).hexdigest()
+
+    @with_float64
+    def begin(self) -> tuple[States, ...]:
+        return tuple(batch.begin() for batch in self._batches)
+
+    @with_float64
+    def advance(self, state: tuple[States, ...], budget: int) -> tuple[tuple[States, ...], int]:
+        place = next(
+            place
+            for place, (batch, own) in enumerate(zip(self._batches, state, strict=True))
+            if not batch.rows.is_finished(own)
+        )
+        rows, own = self._batches[place].rows, state[place]
+        if rows.share(own) == 0:
+            # The first segment of a batch compiles, and its steps may be dearer than the last's.
+            budget = min(budget, self.first_budget)
+        moved, taken = rows.advance(own, budget)
+        return (*state[:place], moved, *state[place + 1 :]), taken
+
+    def is_finished(self, state: tuple[States, ...]) -> bool:
+        return all(
+            batch.rows.is_finished(own) for batch, own in zip(self._batches, state, strict=True)
+        )
+
+    def share(self, state: tuple[States, ...]) -> float:
+        shares = [batch.rows.share(own) for batch, own in zip(self._batches, state, strict=True)]
+        return float(np.average(shares, weights=[batch.work for batch in self._batches]))
+
+    def slow_advice(self, state: tuple[States, ...]) -> str:
+        return "take fewer settings"
+
+    def save(self, state: tuple[States, ...]) -> Saved:
+        leaves = [jax.tree.leaves(batch.rows.join(own)) for batch, own in self._with(state)]
+        return Saved(tuple(leaf for own in leaves for leaf in own))
+
+    @with_float64
+    def restore(self, saved: Saved) -> tuple[States, ...]:
+        leaves, states = list(saved.state), []
+        for batch in self._batches:
+            count = len(jax.tree.leaves(batch.rows.shape))
+            states.append(batch.rows.restore(leaves[:count]))
+            del leaves[:count]
+        if leaves:
+            raise CannotRead("its state is not one of these settings'")
+        return tuple(states)
+
+    def dataset(self, state: tuple[States, ...]) -> xr.Dataset:
+        """The loss of every row at its latest record."""
+        import xarray as xr
+
+        runs = self.result(state)
+        owners = np.repeat(np.arange(len(runs)), [len(run.loss) for run in runs])
+        columns = {
+            "setting": owners,
+            "seed": np.concatenate([run.dataset["seed"].to_numpy() for run in runs]),
+            "time": np.concatenate([np.full(len(run.loss), run.time[-1]) for run in runs]),
+            "loss": np.concatenate([run.loss[:, -1] for run in runs]),
+        }
+        return xr.Dataset({name: ("row", column) for name, column in columns.items()})
+
+    def result(self, state: tuple[States, ...]) -> tuple[Trajectory, ...]:
+        runs: dict[int, Trajectory] = {}
+        for batch, own in self._with(state):
+            runs |= batch.results(own)
+        return tuple(runs[place] for place in range(len(self._settings)))
+
+    def _with(self, state: tuple[States, ...]) -> list[tuple[Batch, States]]:
+        return list(zip(self._batches, state, strict=True))
+
+
+class Batch:
+    """Settings of one shape, padded where they are smaller; `places` are theirs among all."""
+
+    def __init__(self, places: Sequence[int], prepared: Sequence[Prepared]) -> None:
+        expected = np.array([_expected_steps(one) for one in prepared])
+        # Rows that take about as long stand side by side: a group waits for its slowest.
+        order = np.argsort(expected, kind="stable")
+        self._places = [places[one] for one in order]
+        self._prepared = [prepared[one] for one in order]
+        counts = [len(one.setting.seeds) for one in self._prepared]
+        ends = np.cumsum(counts).tolist()
+        self._rows = [np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)]
+        shape = _common([_shape(one) for one in prepared])
+        self._layout = Layout.of(*shape)
+        self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
+        points = max(len(one.grid) for one in prepared)
+        group = group_size(ends[-1], self._layout.size, self._layout.dimension)
+        problems = [_padded(one, shape, points, group) for one in self._prepared]
+        owners = np.repeat(np.arange(len(counts)), counts)
+        self.rows = Rows(
+            prepared[0].setting.method,
+            jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems),
+            np.concatenate([one.seeds for one in self._prepared]),
+        )
+        self.work = ends[-1] * self._layout.size * float(expected.mean())
+        """Roughly what it takes, next to other batches."""
+
+    def begin(self) -> States:
+        """The state of all rows at the first point of their grids."""
+        starts = np.zeros((self._rows[-1][-1] + 1, self._layout.size))
+        for one, rows, own in zip(self._prepared, self._rows, self._own, strict=True):
+            starts[rows[:, None], own] = one.starts(one.seeds)
+        return self.rows.begin(starts)
+
+    def results(self, states: States) -> dict[int, Trajectory]:
+        """What has come of each setting so far, by its place."""
+        whole = self.rows.join(states)
+
+        def result(one: Prepared, rows: AnyArray, own: AnyArray) -> Trajectory:
+            state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
+            state = state.map_vectors(lambda leaf: leaf[..., own])
+            return one.result(state.with_points(len(one.grid)))
+
+        runs = map(result, self._prepared, self._rows, self._own)
+        return dict(zip(self._places, runs, strict=True))
+
+
+def _prepare(place: int, setting: Setting) -> Prepared:
+    try:
+        return Prepared(setting)
+    except InvalidInput as wrong:
+        raise InvalidInput(f"settings[{place}].{wrong.field}", wrong.value, wrong.allowed) from None
+
+
+def _alike(prepared: Sequence[Prepared]) -> list[list[int]]:
+    """The places of settings that can share a program."""
+    batches: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place, one in enumerate(prepared):
+        model, dimension = _shape(one)
+        if _can_be_padded(one):
+            sizes = {name: _rung(getattr(model, name)) for name in model.inert_sizes}
+            model, dimension = _resized(model, sizes), _rung(dimension)
+        leaves, structure = jax.tree.flatten(_padded(one, (model, dimension), 1, 1))
+        shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        batches[type(one.setting.method), structure, shapes].append(place)
+    return list(batches.values())
+
+
+def _rung(size: int) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what lies between two is padded together."""
+    power = 2 ** math.floor(math.log2(size))
+    return next(rung for rung in (power, power * 3 // 2, power * 2) if rung >= size)
+
+
+def _shape(prepared: Prepared) -> Shape:
+    return prepared.setting.model, prepared.setting.task.dimension
+
+
+def _can_be_padded(prepared: Prepared) -> bool:
+    """Whether zero heads and dimensions without power change nothing.
+
+    Not where steps have a memory or are taken on prompts, nor where the loss has other features.
+    """
+    problem = prepared.problem
+    return bool(
+        prepared.setting.method.is_autonomous
+        and problem.model.inert_sizes
+        and problem.risk.padded(problem.dimension) is not None
+    )
+
+
+def _common(shapes: Sequence[Shape]) -> Shape:
+    """The least shape that all of these fit in; they differ in inert sizes only."""
+    model = shapes[0][0]
+    sizes = {name: max(getattr(one, name) for one, _ in shapes) for name in model.inert_sizes}
+    return _resized(model, sizes), max(dimension for _, dimension in shapes)
+
+
+def _resized(model: AbstractAttention, sizes: dict[str, int]) -> AbstractAttention:
+    return replace(model, **sizes)  # type: ignore[type-var]
+
+
+def _padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Problem:
+    """The problem of a setting in a shape that it fits in, with `points` of its grid."""
+    problem, (model, dimension) = prepared.problem, shape
+    risk = problem.risk
+    if dimension != problem.dimension:
+        enlarged = risk.padded(dimension)
+        assert enlarged is not None
+        risk = jax.tree.map(jnp.asarray, enlarged)
+    last = prepared.grid[-1:]
+    grid = np.concatenate([prepared.grid, np.repeat(last, max(points - len(prepared.grid), 0))])
+    return replace(
+        problem,
+        model=model,
+        layout=Layout.of(model, dimension),
+        group=group,
+        has_rows=True,
+        risk=risk,
+        grid=jnp.asarray(grid[-points:]),
+    )
+
+
+def _expected_steps(prepared: Prepared) -> float:
+    r"""About how many steps a seed takes, next to others of its shape.
+
+    Steps of a flow are as long as the fastest rate at its last rest allows. One that may rest early
+    does so after about its longest plateau, $1/(\lambda^2 w)$ (Z eq. 68), λ² being the drive.
+    """
+    method, problem, model = prepared.setting.method, prepared.problem, prepared.setting.model
+    span = float(prepared.grid[-1] - prepared.grid[0])
+    if method.counts_steps or not isinstance(model, AbstractLinearAttention):
+        return span
+    best = problem.risk.best_map(model.capacity(problem.dimension)) if model.is_linear else None
+    if best is None or not best.any() or not isinstance(problem.risk, AbstractMapRisk):
+        return span
+    force = np.asarray(problem.risk.map_force(np.zeros_like(best)))
+    drive = np.abs(np.diagonal(force))
+    if method.converged is not None:
+        start = prepared.starts(prepared.seeds[:1])
+        width = float(np.sqrt((start**2).mean())) ** (model.degree - 2)
+        plateau = 1 / max(drive[drive > 0].min(initial=np.inf) * width, np.finfo(float).tiny)
+        span = min(span, plateau)
+    values = np.abs(np.diagonal(best))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = np.nan_to_num(drive * values ** (1 - 2 / model.degree))
+    return span * model.degree * float(rates.max())
