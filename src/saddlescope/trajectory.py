@@ -145,6 +145,8 @@ class Trajectory:
         names, points = self.setting.model.axes, len(self.time)
         if not isinstance(index, int | np.integer) or not -points <= index < points:
             raise InvalidInput("index", index, f"must be a record, {-points} to {points - 1}")
+        if self.setting.record.keep != "trajectory":
+            raise InvalidInput("record.keep", self.setting.record.keep, "no weights were kept")
         if index != -1 and not set(names) <= set(self.dataset):
             raise InvalidInput("index", index, "only the last weights were recorded")
         stored = [self.dataset[name if name in self.dataset else f"final_{name}"] for name in names]
@@ -162,6 +164,17 @@ class Trajectory:
             for row in self.loss
             for finite in [np.isfinite(row)]
         )
+
+    def summary(self) -> xr.Dataset:
+        """A few numbers a seed: when it drops, the levels between, the order in which it learns.
+
+        Over (seed, drop), (seed, plateau), (seed, direction); with `final_loss` and `result`. What
+        is not known is NaN. A run that kept drops alone found them on its way, others have them
+        from their records.
+        """
+        from saddlescope.dynamics._summary import summarise
+
+        return summarise(self)
 
     def compare(self) -> Comparison:
         """The run beside what the theory predicts of it; computed once and kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from saddlescope.attention import GivenStart
@@ -16,6 +18,9 @@ from saddlescope.running.progress_bar import shown
 from saddlescope.theory import plateau_losses
 from saddlescope.trajectory import Outcome, Result, Trajectory
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
 
@@ -26,13 +31,16 @@ def compare(trajectory: Trajectory) -> Comparison:
     levels = _levels(trajectory, notes)
     predicted = _predicted_times(trajectory, levels, notes)
     middles = np.empty(0) if levels is None else (levels[:-1] + levels[1:]) / 2
-    crossings = _crossings(trajectory, middles)
+    kept = trajectory.summary() if "drop_time" in trajectory.dataset else None
+    crossings = _crossings(trajectory, middles) if kept is None else []
     seeds = []
     for index, seed in enumerate(trajectory.setting.seeds):
         finite = np.isfinite(trajectory.loss[index])
         time, loss = trajectory.time[finite], trajectory.loss[index, finite]
         drops = (
-            _measured_stages(time, loss, trajectory.outcomes[index])
+            _kept_drops(kept.isel(seed=index), predicted[index])
+            if kept is not None
+            else _measured_stages(time, loss, trajectory.outcomes[index])
             if levels is None
             else _measured_drops(
                 time, loss, middles, [row[index] for row in crossings], predicted[index]
@@ -117,6 +125,21 @@ def _measured_drops(
             loss_after=None if crossings[index] is None else flattest[index + 1],
         )
         for index in range(len(crossings))
+    )
+
+
+def _kept_drops(
+    summary: xr.Dataset, predicted: tuple[float | None, ...]
+) -> tuple[DropComparison, ...]:
+    """The drops that a run noted on its way."""
+    times, levels = (
+        [None if np.isnan(one) else one for one in summary[name].to_numpy().tolist()]
+        for name in ("drop_time", "level")
+    )
+    known = predicted if len(predicted) == len(times) else (None,) * len(times)
+    return tuple(
+        DropComparison(number + 1, time, known[number], levels[number], levels[number + 1])
+        for number, time in enumerate(times)
     )
 
 

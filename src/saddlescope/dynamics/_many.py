@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import AnyArray
@@ -20,6 +21,7 @@ from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._notes import Marks
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.precision import with_float64
@@ -163,7 +165,8 @@ class Batch:
         def result(one: Prepared, rows: AnyArray, own: AnyArray) -> Trajectory:
             state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
             state = state.map_vectors(lambda leaf: leaf[..., own])
-            return one.result(state.with_points(len(one.grid)))
+            state = state.with_points(len(one.grid)).with_marks(one.problem.marks)
+            return one.result(state)
 
         runs = map(result, self._prepared, self._rows, self._own)
         return dict(zip(self._places, runs, strict=True))
@@ -242,7 +245,20 @@ def _padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Proble
         has_rows=True,
         risk=risk,
         grid=jnp.asarray(grid[-points:]),
+        marks=_padded_marks(problem.marks, dimension),
     )
+
+
+def _padded_marks(marks: Marks | None, most: int) -> Marks | None:
+    """As many marks as there can be in so many dimensions, the others never passed."""
+    if marks is None:
+        return None
+
+    def pad(values: Float[Array, " M"], size: int) -> Float[Array, " M"]:
+        return jnp.pad(values, (0, size - len(values)), constant_values=jnp.nan)
+
+    halves = len(marks.halves) and most
+    return Marks(middles=pad(marks.middles, most), halves=pad(marks.halves, halves))
 
 
 def _expected_steps(prepared: Prepared) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +14,10 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
+from saddlescope.dynamics._summary import half_learned, plateau_levels, summary_dataset
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._notes import Marks, Notes
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import to_numpy, with_float64
@@ -24,6 +27,9 @@ from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
 from saddlescope.task.samplers import AbstractSampler
 from saddlescope.trajectory import Outcomes, Result, Trajectory, assemble
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # The records are held by the compiled loop, copied at a segment border, and once more as results.
 _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
@@ -61,7 +67,7 @@ class Prepared:
             model=model,
             layout=layout,
             group=group,
-            keep_weights=setting.record.weights,
+            keep_weights=setting.record.keeps_weights,
             has_rows=False,
             rule=method.rule(layout, group),
             sampler=_sampler(setting),
@@ -71,6 +77,7 @@ class Prepared:
             size=jnp.asarray(float(layout.size)),
             pace=jnp.asarray(1 / self.time_unit(risk)),
             threshold=jnp.asarray(_threshold(setting, risk)),
+            marks=_marks(setting, risk),
         )
 
     def time_unit(self, risk: AbstractRisk) -> float:
@@ -107,20 +114,43 @@ class Prepared:
         loss = np.where(known, np.take_along_axis(records.loss, place, axis=1), np.nan)
         recorded: Weights = {}
         final: Weights = {}
-        if setting.record.weights:
+        if setting.record.keeps_weights:
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
             derived = to_numpy(_derive(setting.model, recorded, self.problem.risk.gain))
             recorded |= derived | self._test_losses(recorded)
-        else:
+        elif records.notes is None:
             final = self._name(records.last)
         clock = self.grid[:points]
-        flow_time = setting.method.flow_time(clock, self.time_unit(self.problem.risk))
-        offset = self.time_start if setting.method.counts_steps else 0.0
-        dataset = assemble(setting, clock, offset + flow_time, loss, recorded, final)
+        dataset = assemble(setting, clock, self._flow_time(clock), loss, recorded, final)
+        if records.notes is not None:
+            dataset = dataset.assign(self._summary(records.notes))
         dataset.attrs |= setting.method.about(state)
-        leaves = tuple(jax.tree.leaves(state if going_on.any() else state.with_points(0)))
+        # Of a run that kept a few numbers alone, no more than these is left when it has ended.
+        kept = state if going_on.any() else None if records.notes else state.with_points(0)
+        leaves = tuple(jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
+
+    def _flow_time(self, clock: AnyArray) -> FloatArray:
+        """Flow time from the method's clock."""
+        method = self.setting.method
+        offset = self.time_start if method.counts_steps else 0.0
+        return offset + method.flow_time(clock, self.time_unit(self.problem.risk))
+
+    def _summary(self, notes: Notes) -> xr.Dataset:
+        """What was noted on the way; a mark that was passed at the start has no time."""
+        # The last step of a flow goes beyond its end.
+        drops, learned = (
+            np.where(times <= self.grid[-1], times, np.nan)
+            for times in (notes.drops, notes.learned)
+        )
+        reached = np.hstack([np.full((len(drops), 1), True), ~np.isnan(drops)])
+        levels = np.where(reached, notes.levels, np.nan)
+        drops, learned = (
+            self._flow_time(np.where(np.isfinite(times), times, np.nan))
+            for times in (drops, learned)
+        )
+        return summary_dataset(self.setting, drops, levels, learned)
 
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
@@ -171,6 +201,21 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     return jax.vmap(jax.vmap(one))(weights)
 
 
+def _marks(setting: Setting, risk: AbstractRisk) -> Marks | None:
+    """What to look out for where drops alone are kept."""
+    if setting.record.keep == "trajectory":
+        return None
+    levels = plateau_levels(setting, risk)
+    if levels is None:
+        raise InvalidInput(
+            "record.keep", setting.record.keep, "the levels that it drops to are not known here"
+        )
+    return Marks(
+        middles=jnp.asarray((levels[:-1] + levels[1:]) / 2),
+        halves=jnp.asarray(half_learned(setting, risk)),
+    )
+
+
 def _check_memory(setting: Setting, layout: Layout) -> None:
     """Refuse what would not fit, before anything of it is there."""
     model, seeds, points = setting.model, len(setting.seeds), setting.record.most_points
@@ -193,7 +238,9 @@ def _check_memory(setting: Setting, layout: Layout) -> None:
 
 def _numbers_kept(setting: Setting, layout: Layout) -> int:
     """How many numbers are kept of each seed at each record."""
-    if not setting.record.weights:
+    if setting.record.keep == "drops":
+        return 3 * (layout.dimension + 1)
+    if not setting.record.keeps_weights:
         return 1
     derived = jax.eval_shape(
         setting.model.conserved,

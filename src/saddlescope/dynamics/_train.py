@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ def train(
     start: Trajectory | None = None,
     seeds: ArrayLike | None = None,
     record: Record | ArrayLike | None = None,
+    keep: str | None = None,
     observers: object = (),
 ) -> Trajectory:
     r"""Train a model on a task, or carry out a `Setting`, and return the whole path.
@@ -47,6 +49,7 @@ def train(
       or `start` (go on from where another run ended; times go on, steps begin at 0).
     - `seeds`: how many, or which.
     - `record`: a number of points, `"linear"` or `"log"`, times or steps, or a `Record`.
+    - `keep`: `"drops"` keeps a few numbers a seed in place of records (`Trajectory.summary`).
     - `observers`: what looks on at every segment border: `ProgressBar()`, `Checkpoint(path)`,
       `StopWhen(condition)`, a function that takes a `Snapshot`, or one's own `AbstractObserver`.
 
@@ -74,6 +77,7 @@ def train(
         start=start,
         seeds=seeds,
         record=record,
+        keep=keep,
     )
     return run_setting(setting, start, observers)
 
@@ -121,11 +125,13 @@ def make_setting(
     start: Trajectory | None = None,
     seeds: ArrayLike | None = None,
     record: Record | ArrayLike | None = None,
+    keep: str | None = None,
 ) -> Setting:
     """The setting that the arguments of `train` name; a setting itself stands alone."""
     starts = {"init_scale": init_scale, "init": init, "weights": weights, "start": start}
     if isinstance(model, Setting):
-        rest = {**starts, "task": task, "method": method, "seeds": seeds, "record": record}
+        others = {"method": method, "seeds": seeds, "record": record, "keep": keep}
+        rest = {**starts, "task": task, **others}
         given = [name for name, value in rest.items() if value is not None and name != "start"]
         if given:
             raise InvalidInput(given[0], rest[given[0]], "is part of the setting already")
@@ -144,13 +150,13 @@ def make_setting(
     if task is None:
         raise InvalidInput("task", task, "must be given beside the model")
     check_part("task", task)
-    labels = init.labels(model, task)
+    labels, recorded = init.labels(model, task), Record.make(record)
     return Setting(
         model=model,
         task=task,
         method=method,  # type: ignore[arg-type]
         init=init,
-        record=Record.make(record),
+        record=recorded if keep is None else replace(recorded, keep=keep),
         seeds=(1 if labels is None else labels) if seeds is None else seeds,
     )
 

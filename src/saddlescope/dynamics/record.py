@@ -25,6 +25,8 @@ class Record:
     - `spacing`: `linear` or `log`.
     - `at`: the times or steps at which to record, in place of `points`.
     - `weights`: `false` keeps the loss alone (and the final weights), for large models.
+    - `keep`: `trajectory`, or `drops`: of each seed a few numbers alone, found on its way (when it
+      drops, the levels between, the order in which it learns), and the loss at its two ends.
 
     >>> Record(points=3).grid(0, 10, whole=True).tolist()
     [0, 5, 10]
@@ -34,16 +36,20 @@ class Record:
     spacing: str = "linear"
     at: Sequence[float] | FloatArray | None = None
     weights: bool = True
+    keep: str = "trajectory"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", whole_number("record.points", self.points, at_least=2))
         one_of("record.spacing", self.spacing, ("linear", "log"))
+        one_of("record.keep", self.keep, ("trajectory", "drops"))
         if not isinstance(self.weights, bool):
             raise InvalidInput("record.weights", self.weights, "must be True or False")
         if self.at is not None:
             at = real_array("record.at", self.at, (None,))
             if at.size == 0 or at[0] < 0 or (np.diff(at) <= 0).any():
                 raise InvalidInput("record.at", self.at, "must increase strictly from 0 or above")
+            if self.keep == "drops":
+                raise InvalidInput("record.at", self.at, "nothing but drops is kept")
             object.__setattr__(self, "at", at)
 
     @classmethod
@@ -60,13 +66,22 @@ class Record:
         return cls(at=real_array("record", value, (None,)))
 
     @property
+    def keeps_weights(self) -> bool:
+        """Whether the weights at every point are kept."""
+        return self.weights and self.keep == "trajectory"
+
+    @property
     def most_points(self) -> int:
         """How many points there are at most."""
+        if self.keep == "drops":
+            return 2
         return self.points if self.at is None else len(self.at) + 2
 
     def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
-        if self.at is not None:
+        if self.keep == "drops":
+            inside = np.empty(0)
+        elif self.at is not None:
             at = np.asarray(self.at)
             inside = at[(at > start) & (at < end)]
             if at[-1] > end:

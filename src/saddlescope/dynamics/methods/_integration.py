@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
 from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._notes import Notes
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.dynamics.methods._rosenbrock import Rodas5P
 from saddlescope.dynamics.methods._solver import AbstractFlowSolver, Dense, UnrolledTsit5
@@ -71,8 +72,6 @@ class Control(eqx.Module):
 
     rtol: Float[Array, " *S"]
     atol: Float[Array, " *S"]
-    one: Float[Array, " *S"]
-    """The solver's opaque 1."""
     most_steps: Float[Array, " *S"]
     """Explicit steps that may lie ahead where stability bounds them; with more, stiff ones do."""
 
@@ -81,7 +80,7 @@ class Control(eqx.Module):
         """As arrays: nothing is compiled anew for other ones."""
         enough = _STIFF_STEPS * group * cost_of_stiff_step(layout, group)
         most = {"auto": enough, "explicit": math.inf, "stiff": 0.0}[solver]
-        return Control(*(jnp.asarray(value) for value in (rtol, atol, 1.0, most)))
+        return Control(*(jnp.asarray(value) for value in (rtol, atol, most)))
 
 
 def cost_of_stiff_step(layout: Layout, group: int) -> float:
@@ -165,6 +164,8 @@ def _advance(
     budget: Int[Array, ""],
 ) -> tuple[FlowState, Int[Array, ""]]:
     """Carry on the seeds whose method is `solver`."""
+    # The explicit method's 1 that XLA cannot see through.
+    one = jnp.where(budget > 0, 1.0, 2.0)
 
     def group(problem: Problem[Control], at: FlowState) -> Carry:
         def moving(state: FlowState) -> Bool[Array, " S"]:
@@ -178,11 +179,14 @@ def _advance(
             state, taken = carry
             active = moving(state)
             moved, kept, dense = over_rows(
-                lambda own, at: _attempt(own, solver, at), problem, state.solver
+                lambda own, at: _attempt(own, solver, one, at), problem, state.solver
             )
             reached = jnp.where(active & kept, moved.time, -jnp.inf)
             records = _record_crossed(problem, solver, state, reached, dense)
             records = _record_converged(problem, records, active & kept, moved.weights)
+            if records.notes is not None:
+                notes = _note(problem, records.notes, state.solver, moved, active & kept)
+                records = eqx.tree_at(lambda r: r.notes, records, notes)
             stuck = active & ~(moved.step_end > moved.time)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
             active = active & records.active(problem)
@@ -195,12 +199,12 @@ def _advance(
 
 
 def _attempt(
-    problem: Problem[Control], solver: AbstractFlowSolver, at: Solver
+    problem: Problem[Control], solver: AbstractFlowSolver, one: Array, at: Solver
 ) -> tuple[Solver, Bool[Array, ""], Dense]:
     """One step of one seed: where it leads (back, if refused), whether kept, its interpolant."""
     term, width = _equation(problem), at.step_end - at.time
     y1, error, dense, slope, _ = solver.step(
-        term, at.time, at.step_end, at.weights, problem.rule.one, at.slope, False
+        term, at.time, at.step_end, at.weights, one, at.slope, False
     )
     steepest, stretch = at.steepest, jnp.zeros_like(width)
     if not solver.is_stiff:
@@ -225,6 +229,18 @@ def _attempt(
         is_stiff=at.is_stiff | turns,
     )
     return moved, jnp.asarray(kept), dense
+
+
+def _note(
+    problem: Problem[Control], notes: Notes, at: Solver, moved: Solver, kept: Bool[Array, " S"]
+) -> Notes:
+    """Note what a step has passed; the loss falls by twice the square of the slope."""
+
+    def fall(slope: Float[Array, "S n"]) -> Float[Array, " S"]:
+        return -2 * (slope**2).sum(-1) / problem.pace
+
+    falls = fall(at.slope), fall(moved.slope)
+    return notes.after_step(problem, kept, (at.time, moved.time), moved.weights, falls)
 
 
 def _steepest(
@@ -262,7 +278,7 @@ def _record_crossed(
     """Record all grid points up to where each seed's step has reached, by interpolation."""
 
     def due(records: Records) -> Bool[Array, " S"]:
-        return records.active(problem) & (records.due_at(problem) <= reached)
+        return records.active(problem) & (records.due <= reached)
 
     def write(records: Records) -> Records:
         def inside(
@@ -272,7 +288,7 @@ def _record_crossed(
             weights = type(solver).interpolation_cls(t0=start, t1=end, **dense).evaluate(at)
             return weights
 
-        weights = jax.vmap(inside)(state.solver.time, reached, records.due_at(problem), dense)
+        weights = jax.vmap(inside)(state.solver.time, reached, records.due, dense)
         return records.write(problem, due(records), weights)
 
     def write_all(records: Records) -> Records:

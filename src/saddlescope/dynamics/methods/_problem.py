@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics.methods._ensemble import over_rows
 from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.dynamics.methods._notes import Marks, Notes
 from saddlescope.risk import AbstractRisk
 from saddlescope.running.programs import compiled
 from saddlescope.task.samplers import AbstractSampler
@@ -49,6 +50,8 @@ class Problem(eqx.Module, Generic[Rule]):
     """Units of the model's own time in one unit of flow time."""
     threshold: Float[Array, " *S"]
     """A row whose recorded loss is at or below this has converged (minus infinity: never)."""
+    marks: Marks | None
+    """What to look out for on the way, None where nothing is noted."""
 
     def loss(self, vector: Float[Array, " n"]) -> Float[Array, ""]:
         """The loss of flat weights."""
@@ -67,6 +70,13 @@ class Problem(eqx.Module, Generic[Rule]):
         losses: Float[Array, " S"] = over_rows(lambda own, at: own.loss(at), self, vectors)
         return losses
 
+    def times(self, index: Int[Array, " S"]) -> Real[Array, " S"]:
+        """A point of every row's grid, the last one where there is none."""
+        times: Real[Array, " S"] = over_rows(
+            lambda own, at: own.grid[jnp.minimum(at, own.points - 1)], self, index
+        )
+        return times
+
     @property
     def dimension(self) -> int:
         """D."""
@@ -78,6 +88,8 @@ class Records(eqx.Module):
 
     index: Int[Array, " S"]
     """The next point of the grid to be recorded, [S]."""
+    due: Real[Array, " S"]
+    """When that is, [S]; the end where all are recorded."""
     last: Float[Array, "S n"]
     """The weights at the latest record, [S, n]."""
     converged: Bool[Array, " S"]
@@ -88,6 +100,8 @@ class Records(eqx.Module):
     """[S, T], NaN where not yet recorded."""
     path: Float[Array, "S K n"]
     """The weights at every record, [S, T, n]; [S, 0, n] where they are not kept."""
+    notes: Notes | None
+    """What was seen between records, None where nothing is looked out for."""
 
     @classmethod
     @compiled
@@ -96,13 +110,16 @@ class Records(eqx.Module):
         seeds, points = weights.shape[0], problem.grid.shape[-1]
         path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
         loss = problem.losses(weights)
+        index = jnp.ones(seeds, dtype=int)
         return cls(
-            index=jnp.ones(seeds, dtype=int),
+            index=index,
+            due=problem.times(index),
             last=weights,
             converged=loss <= problem.threshold,
             failed=~jnp.isfinite(loss),
             loss=jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
             path=path.at[:, 0].set(weights) if problem.keep_weights else path,
+            notes=None if problem.marks is None else Notes.begin(problem, weights),
         )
 
     def write(
@@ -116,25 +133,21 @@ class Records(eqx.Module):
         path = self.path
         if problem.keep_weights:
             path = path.at[seeds, place].set(weights, mode="drop", unique_indices=True)
+        index = self.index + due.astype(self.index.dtype)
         return Records(
-            index=self.index + due.astype(self.index.dtype),
+            index=index,
+            due=problem.times(index),
             last=jnp.where(due[:, None], weights, self.last),
             converged=self.converged | (due & (loss <= problem.threshold)),
             failed=self.failed | (due & ~jnp.isfinite(loss)),
             loss=self.loss.at[seeds, place].set(loss, mode="drop", unique_indices=True),
             path=path,
+            notes=self.notes,
         )
 
     def active(self, problem: Problem) -> Bool[Array, " S"]:
         """The seeds that have further to go, [S]."""
         return (self.index < problem.points) & ~self.converged & ~self.failed
-
-    def due_at(self, problem: Problem) -> Real[Array, " S"]:
-        """The next point of each seed's grid, [S]; the last one where there is none."""
-        due: Real[Array, " S"] = over_rows(
-            lambda own, index: own.grid[jnp.minimum(index, own.points - 1)], problem, self.index
-        )
-        return due
 
 
 class AbstractState(eqx.Module):
@@ -155,3 +168,10 @@ class AbstractState(eqx.Module):
         """The state with the first points of its records alone."""
         kept = (self.records.loss[:, :points], self.records.path[:, :points])
         return eqx.tree_at(lambda at: (at.records.loss, at.records.path), self, kept)
+
+    def with_marks(self: State, marks: Marks | None) -> State:
+        """The state with its notes on the first marks alone, as many as there are of these."""
+        notes = self.records.notes
+        if marks is None or notes is None:
+            return self
+        return eqx.tree_at(lambda at: at.records.notes, self, notes.first(marks))

@@ -92,7 +92,7 @@ def _advance(problem: Problem[AbstractStep], state: StepState, budget: Int[Array
             state, taken = carry
             active = state.records.active(problem)
             # All go as far as the nearest record of one of them; those of one setting are in step.
-            ahead = state.records.due_at(problem) - state.step
+            ahead = state.records.due - state.step
             count = jnp.where(active, ahead, budget).min()
             count = jnp.minimum(count, budget - taken)
 
@@ -101,15 +101,22 @@ def _advance(problem: Problem[AbstractStep], state: StepState, budget: Int[Array
                     weights, memory, first = row
                     return own.rule(own, weights, memory, first + done)
 
-                return over_rows(one, problem, (*carried, state.step))
+                weights, memory, notes = carried
+                weights, memory = over_rows(one, problem, (weights, memory, state.step))
+                if notes is not None:
+                    begin = (state.step + done).astype(float)
+                    step = begin, begin + 1
+                    notes = notes.after_step(problem, active, step, layout.pack(weights))
+                return weights, memory, notes
 
-            moved, memory = jax.lax.fori_loop(
-                0, count, move, (layout.unpack(state.weights), state.memory)
-            )
+            begun = (layout.unpack(state.weights), state.memory, state.records.notes)
+            moved, memory, notes = jax.lax.fori_loop(0, count, move, begun)
             weights = layout.pack(moved)
             sound = jnp.isfinite(weights).all(-1)
             records = state.records.write(problem, active & (ahead == count), weights)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | (active & ~sound))
+            if notes is not None:
+                records = eqx.tree_at(lambda r: r.notes, records, notes)
             return StepState(
                 step=state.step + jnp.where(active & sound, count, 0),
                 weights=pick(active & sound, weights, state.weights),
