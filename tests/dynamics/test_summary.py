@@ -41,16 +41,18 @@ def test_what_is_found_on_the_way_is_what_following_it_again_finds(method: str) 
     spacing = float(np.diff(whole.time).max())
     for name in ("drop_time", "learned_time"):
         np.testing.assert_allclose(recorded[name], summary[name], rtol=0, atol=spacing)
-    np.testing.assert_allclose(recorded["level"], summary["level"], rtol=0, atol=1e-3)
+    np.testing.assert_allclose(recorded["plateau_loss"], summary["plateau_loss"], rtol=0, atol=1e-3)
     np.testing.assert_array_equal(recorded["order"], summary["order"])
 
 
 def test_the_levels_are_near_those_of_the_theory() -> None:
     summary = ss.train(setting()).summary()
     expected = plateau_losses(TASK, model=MODEL)
-    np.testing.assert_allclose(summary["level"][:, [0, 2]], [expected[[0, 2]]] * 3, atol=2e-3)
+    np.testing.assert_allclose(
+        summary["plateau_loss"][:, [0, 2]], [expected[[0, 2]]] * 3, atol=2e-3
+    )
     # A plateau between two drops that come close is passed, not rested at.
-    assert (np.abs(summary["level"][:, 1] - expected[1]) < 0.05).all()
+    assert (np.abs(summary["plateau_loss"][:, 1] - expected[1]) < 0.05).all()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_a_start_below_a_level_has_passed_it() -> None:
     summary = run.summary()
     assert np.isnan(summary["drop_time"][:, 0]).all()
     assert np.isfinite(summary["drop_time"][:, 1]).all()
-    assert np.isfinite(summary["level"][:, 1:]).all()
+    assert np.isfinite(summary["plateau_loss"][:, 1:]).all()
     assert summary["order"].to_numpy().tolist() == [[1, -1]] * 3
 
 
@@ -86,7 +88,7 @@ def test_what_comes_after_the_end_is_not_told() -> None:
     early = ss.train(setting(method=ss.GradientFlow(end))).summary()
     assert np.isfinite(early["drop_time"]).to_numpy().sum() == 1
     np.testing.assert_allclose(np.nanmin(early["drop_time"]), first[:, 0].min(), atol=1e-6)
-    assert np.isnan(early["level"][:, 2]).all()
+    assert np.isnan(early["plateau_loss"][:, 2]).all()
 
 
 def test_drops_are_the_same_through_an_interruption(short_segments: None) -> None:
@@ -102,7 +104,7 @@ def test_many_settings_keep_their_drops() -> None:
     for run, one in zip(ss.train_many(settings), settings, strict=True):
         alone = ss.train(one).summary()
         assert run.summary().sizes == alone.sizes
-        for name in ("drop_time", "learned_time", "level", "order", "final_loss"):
+        for name in ("drop_time", "learned_time", "plateau_loss", "order", "final_loss"):
             np.testing.assert_allclose(run.summary()[name], alone[name], rtol=1e-8)
 
 

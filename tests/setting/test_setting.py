@@ -164,6 +164,7 @@ def test_kinds_and_fields_are_the_schemas() -> None:
             "spacing": "linear",
             "at": None,
             "weights": True,
+            "keep": "trajectory",
         },
         "seeds": 3,
     }

@@ -134,7 +134,7 @@ def _kept_drops(
     """The drops that a run noted on its way."""
     times, levels = (
         [None if np.isnan(one) else one for one in summary[name].to_numpy().tolist()]
-        for name in ("drop_time", "level")
+        for name in ("drop_time", "plateau_loss")
     )
     known = predicted if len(predicted) == len(times) else (None,) * len(times)
     return tuple(

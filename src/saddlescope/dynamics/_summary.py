@@ -24,7 +24,9 @@ _HALF = 1 - np.sqrt(0.5)
 def summarise(trajectory: Trajectory) -> xr.Dataset:
     """The summary of a run, from what it noted on its way or from its records."""
     setting, dataset = trajectory.setting, trajectory.dataset
-    kept = [name for name in ("drop_time", "level", "learned_time", "order") if name in dataset]
+    kept = [
+        name for name in ("drop_time", "plateau_loss", "learned_time", "order") if name in dataset
+    ]
     if kept:
         summary = dataset[kept]
     else:
@@ -53,15 +55,19 @@ def summary_dataset(
     summary = xr.Dataset(
         {
             "drop_time": (("seed", "drop"), drops),
-            "level": (("seed", "plateau"), levels),
+            "plateau_loss": (("seed", "level"), levels),
             "learned_time": (("seed", "direction"), learned),
             "order": (("seed", "place"), order),
         },
-        {"seed": np.array(setting.seeds)},
+        {
+            "seed": np.array(setting.seeds),
+            "drop": np.arange(1, drops.shape[1] + 1),
+            "level": np.arange(levels.shape[1]),
+        },
     )
     about = {
         "drop_time": "flow time at which the loss is midway between one level and the next",
-        "level": "loss where it changes least, before the first drop, between two, after the last",
+        "plateau_loss": "loss where it changes least, before the first drop, between two, after the last",
         "learned_time": "flow time at which an eigenvector has brought half of what it can bring",
         "order": "eigenvectors in the order in which they are learned, −1 where none is",
     }
