@@ -27,8 +27,8 @@ test: $(FULL) browser ## Run all tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 soak: $(FULL) ## Try faults in full counts, with a fixed and with a random seed
-	SADDLESCOPE_SOAK=fixed $(TEST_ENV) $(BIN)/python -m pytest -n 2 tests/faults $(PYTEST_ARGS)
-	SADDLESCOPE_SOAK=random $(TEST_ENV) $(BIN)/python -m pytest -n 2 tests/faults $(PYTEST_ARGS)
+	SADDLESCOPE_SOAK=fixed $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal tests/faults $(PYTEST_ARGS)
+	SADDLESCOPE_SOAK=random $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal tests/faults $(PYTEST_ARGS)
 
 lint: $(FULL) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .

@@ -168,9 +168,9 @@ class Trajectory:
     def summary(self) -> xr.Dataset:
         """A few numbers a seed: when it drops, the levels between, the order in which it learns.
 
-        `drop_time`, `plateau_loss`, `learned_time` and `order` of the eigenvectors, `final_loss` and
-        `result`; what is not known is NaN. A run that kept drops alone found them on its way, to the
-        solver's tolerance; others have them from their records.
+        `drop_time`, `plateau_loss`, `learned_time` and `order` of the eigenvectors, `final_loss`
+        and `result`; what is not known is NaN. A run that kept drops alone found them on its way,
+        others have them from their records.
         """
         from saddlescope.dynamics._summary import summarise
 

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 # Where 2x − x² = 1/2: x of what it will be brings half of what a direction can bring.
 _HALF = 1 - np.sqrt(0.5)
+_ABOUT = {
+    "drop_time": "flow time at which the loss is midway between one level and the next",
+    "plateau_loss": "loss where it changes least before, between and after the drops",
+    "learned_time": "flow time at which an eigenvector has brought half of what it can bring",
+    "order": "eigenvectors in the order in which they are learned, −1 where none is",
+}
 
 
 def summarise(trajectory: Trajectory) -> xr.Dataset:
     """The summary of a run, from what it noted on its way or from its records."""
     setting, dataset = trajectory.setting, trajectory.dataset
-    kept = [
-        name for name in ("drop_time", "plateau_loss", "learned_time", "order") if name in dataset
-    ]
-    if kept:
-        summary = dataset[kept]
+    if set(_ABOUT) <= set(dataset):
+        summary = dataset[list(_ABOUT)]
     else:
         objective = setting.model.objective(setting.task)
         levels = plateau_levels(setting, objective.risk)
@@ -65,13 +68,7 @@ def summary_dataset(
             "level": np.arange(levels.shape[1]),
         },
     )
-    about = {
-        "drop_time": "flow time at which the loss is midway between one level and the next",
-        "plateau_loss": "loss where it changes least, before the first drop, between two, after the last",
-        "learned_time": "flow time at which an eigenvector has brought half of what it can bring",
-        "order": "eigenvectors in the order in which they are learned, −1 where none is",
-    }
-    for name, text in about.items():
+    for name, text in _ABOUT.items():
         summary[name].attrs["long_name"] = text
     return summary
 
