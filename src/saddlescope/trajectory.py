@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -238,6 +238,12 @@ class Trajectory:
         return notebook_display(self)
 
 
+@cache
+def _versions() -> str:
+    """The versions, as JSON: looking them up takes longer than a short run."""
+    return json.dumps(versions(), sort_keys=True)
+
+
 def versions() -> dict[str, str]:
     """The versions of everything that a run's numbers depend on."""
     found = {"python": platform.python_version()}
@@ -267,14 +273,16 @@ def assemble(
         variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
-    dataset = xr.Dataset(variables, {"seed": np.array(setting.seeds), "time": time})
+    coordinates: dict[str, AnyArray | tuple[str, AnyArray]]
+    coordinates = {"seed": np.array(setting.seeds), "time": time}
     if setting.method.counts_steps:
-        dataset = dataset.assign_coords(step=("time", clock))
+        coordinates["step"] = ("time", clock)
+    dataset = xr.Dataset(variables, coordinates)
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
     dataset["time"].attrs.update(long_name="flow time", units="τ")
     dataset.attrs.update(
         setting=json.dumps(setting.to_dict(), sort_keys=True),
         digest=setting.digest,
-        versions=json.dumps(versions(), sort_keys=True),
+        versions=_versions(),
     )
     return dataset
