@@ -86,6 +86,15 @@ def test_normalisation_does_not_change_the_draw() -> None:
 
 
 @each_model
+def test_a_balanced_start_is_as_large_as_asked_at_any_scale(model: AbstractAttention) -> None:
+    small, large = (
+        BalancedStart(scale).ensemble(model, TASK, np.arange(3)) for scale in (1e-200, 1e200)
+    )
+    for name, array in small.items():
+        np.testing.assert_allclose(large[name] / 1e200, array / 1e-200, rtol=1e-13)
+
+
+@each_model
 @pytest.mark.parametrize("task", [TASK, DATA], ids=["law", "data"])
 def test_a_balanced_start_conserves_zero(model: AbstractAttention, task) -> None:
     weights = BalancedStart(0.1).weights(model, task, 2)
@@ -93,7 +102,7 @@ def test_a_balanced_start_conserves_zero(model: AbstractAttention, task) -> None
         np.testing.assert_allclose(array, 0, atol=1e-16, err_msg=name)
     drawn = RandomStart(0.1).weights(model, task, 2)
     first = next(iter(drawn))
-    np.testing.assert_array_equal(weights[first], drawn[first])
+    np.testing.assert_allclose(weights[first], drawn[first], rtol=1e-15)
 
 
 def test_an_aligned_start_lies_along_the_drive() -> None:

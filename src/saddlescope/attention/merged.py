@@ -92,9 +92,9 @@ class MergedAttention(AbstractLinearAttention):
         predicted = query_row(
             prompts,
             directions,
-            xp.zeros(directions.shape[:2]) if u is None else prompts.query @ u.T,
+            None if u is None else prompts.query @ u.T,
             weights["v"],
-            xp.zeros(directions.shape[1:]) if nu is None else nu,
+            nu,
             self.row_options,
         )
         return predicted if self.activation == "softmax" else gain * predicted

@@ -126,9 +126,9 @@ class SeparateAttention(AbstractLinearAttention):
         predicted = query_row(
             prompts,
             directions,
-            xp.zeros(directions.shape[:2]) if kappa is None else (matched * kappa[None]).sum(-1),
+            None if kappa is None else (matched * kappa[None]).sum(-1),
             weights["v"],
-            xp.zeros(directions.shape[1:]) if nu is None else nu,
+            nu,
             self.row_options,
         )
         return predicted if self.activation == "softmax" else gain * predicted

@@ -102,13 +102,15 @@ class BalancedStart(AbstractStart):
         one_of("direction", self.direction, ("random", "aligned"))
 
     def ensemble(self, model: AbstractAttention, task: AbstractData, seeds: AnyArray) -> Weights:
-        drawn = RandomStart(self.init_scale).ensemble(model, task, seeds)
+        # Balanced at scale one, where no square of a weight leaves float64, and then scaled.
+        drawn = RandomStart(1.0).ensemble(model, task, seeds)
         if self.direction == "aligned":
             if set(drawn) != {"v", "U"}:
                 raise InvalidInput("direction", "aligned", "needs merged attention")
             drive = _moments(task, "direction", "aligned").drive
             drawn["U"] = drive * np.sign(drawn["v"])[..., None, None]
-        return _with_map(model, self).balance(drawn)
+        balanced = _with_map(model, self).balance(drawn)
+        return {name: self.init_scale * array for name, array in balanced.items()}
 
 
 @kind("init", "fixed_point")

@@ -31,15 +31,16 @@ class RowOptions:
 def query_row(
     prompts: Prompts,
     directions: Float[Array, "P H D"],
-    label_directions: Float[Array, "P H"],
+    label_directions: Float[Array, "P H"] | None,
     values: Float[Array, " H"],
-    input_values: Float[Array, "H D"],
+    input_values: Float[Array, "H D"] | None,
     options: RowOptions,
 ) -> Float[Array, " P"]:
-    """The prediction of each prompt."""
+    """The prediction of each prompt; directions and values that are None are zero."""
     labels = hidden_labels(prompts)
     scores = directions @ prompts.x.swapaxes(1, 2)
-    scores = scores + label_directions[:, :, None] * labels[:, None, :]
+    if label_directions is not None:
+        scores = scores + label_directions[:, :, None] * labels[:, None, :]
     if options.softmax_scale is None:
         attention = scores / prompts.lengths[:, None, None]
         if not options.include_query:
@@ -49,8 +50,9 @@ def query_row(
         attention = softmax(options.softmax_scale * scores, present)
     tokens = attention.shape[-1]
     on_labels = (attention * labels[:, None, :tokens]).sum(-1)
-    on_inputs = attention @ prompts.x[:, :tokens]
-    heads = values[None] * on_labels + (input_values[None] * on_inputs).sum(-1)
+    heads = values[None] * on_labels
+    if input_values is not None:
+        heads = heads + (input_values[None] * (attention @ prompts.x[:, :tokens])).sum(-1)
     return heads.sum(-1)
 
 
