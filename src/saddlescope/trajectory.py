@@ -159,6 +159,8 @@ class Trajectory:
         """The plateaus and drops of each seed's loss, as measured."""
         from saddlescope.measure import stages
 
+        if self.setting.record.keep != "trajectory":
+            raise InvalidInput("record.keep", self.setting.record.keep, "no curve was kept")
         return tuple(
             stages(row[finite], self.time[finite], smoothing=smoothing)
             for row in self.loss

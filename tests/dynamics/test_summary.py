@@ -136,3 +136,39 @@ def test_what_cannot_be_kept_is_refused(changes: dict[str, Any], message: str) -
     data = TASK.sample(8) if "model" in changes else TASK
     with pytest.raises(ss.InvalidInput, match=message):
         ss.train(**{"model": MODEL, "task": data, "method": FLOW, **changes})
+
+
+@pytest.mark.parametrize("method", [FLOW, ss.GradientDescent(0.2, 2500)], ids=["flow", "descent"])
+def test_drops_are_kept_of_a_run_that_goes_on(method: Any) -> None:
+    first = ss.train(setting(method=ss.GradientFlow(20.0), record=ss.Record(points=5)))
+    run = ss.train(MODEL, TASK, method=method, start=first, keep="drops")
+    whole = ss.train(setting()).summary()["drop_time"].to_numpy()
+    # Descent goes a little way off the flow.
+    atol = 1e-3 if method is FLOW else 5.0
+    np.testing.assert_allclose(run.summary()["drop_time"], whole, rtol=0, atol=atol)
+
+
+def test_a_seed_that_diverges_has_no_drops() -> None:
+    wild = {"method": ss.GradientDescent(50.0, 200), "init": ss.RandomStart(0.3)}
+    for record in (DROPS, ss.Record(points=50)):
+        run = ss.train(setting(record=record, **wild))
+        diverged = run.outcomes.are(ss.Result.DIVERGED)
+        assert diverged.any()
+        assert np.isnan(run.summary()["drop_time"][diverged]).all()
+        assert all(drop.time is None for drop in run.compare().seeds[0].drops)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    softmax = ss.SeparateAttention(3, activation="softmax")
+    method = ss.StochasticGradientDescent(0.05, 20, batch_size=4)
+    summary = ss.train(softmax, TASK, method=method, record=5).summary()
+    assert summary.sizes["drop"] == summary.sizes["level"] == 0
+    assert np.isfinite(summary["final_loss"]).all()
+    assert summary["drop_time"].attrs["long_name"]
+
+
+def test_a_run_of_drops_has_no_curve() -> None:
+    run = ss.train(setting(seeds=1))
+    assert vars(run.setting.record) == vars(ss.Record(points=7, keep="drops"))
+    with pytest.raises(ss.InvalidInput, match="no curve was kept"):
+        run.stages()

@@ -204,7 +204,10 @@ class AbstractLinearAttention(AbstractAttention):
         r"""$W$, so that $\hat y = \beta^\top W x_q$."""
 
     def coefficients(self, weights: Weights, gain: Array = 1.0) -> Array:
-        """What multiplies the features that a linear model is linear in: W, or θ of T5."""
+        """What multiplies the features that a linear model is linear in: W, or θ of T5.
+
+        It is proportional to the gain.
+        """
         return self.effective_map(weights, gain)
 
     @abc.abstractmethod

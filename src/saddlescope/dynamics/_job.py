@@ -70,6 +70,8 @@ class Job(AbstractJob[States, Trajectory]):
         """Whether the state in which an earlier run ended can be carried on exactly."""
         before, now = earlier.setting.to_dict(), self.setting.to_dict()
         same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
+        # A run of drops leaves no state, and takes none: its marks are passed from where it begins.
+        same &= {one.record.keep for one in (earlier.setting, self.setting)} == {"trajectory"}
         return same and self.setting.method.continues(earlier.setting.method)
 
     @with_float64

@@ -26,12 +26,16 @@ from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.precision import with_float64
 from saddlescope.risk import AbstractMapRisk
+from saddlescope.running.memory import check_memory
 from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
+
+# Of problems and records: together, in shards, and as results.
+_COPIES = 3
 
 Shape: TypeAlias = tuple[AbstractAttention, int]
 """A model and its input dimension: all that the shapes of weights hang on."""
@@ -50,6 +54,8 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
             Batch(places, [prepared[place] for place in places]) for places in _alike(prepared)
         ]
 
+        self._begun: set[int] = set()
+
     @property
     def digest(self) -> str:
         digests = "".join(setting.digest for setting in self._settings)
@@ -67,9 +73,10 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
             if not batch.rows.is_finished(own)
         )
         rows, own = self._batches[place].rows, state[place]
-        if rows.share(own) == 0:
+        if place not in self._begun:
             # The first segment of a batch compiles, and its steps may be dearer than the last's.
             budget = min(budget, self.first_budget)
+            self._begun.add(place)
         moved, taken = rows.advance(own, budget)
         return (*state[:place], moved, *state[place + 1 :]), taken
 
@@ -101,7 +108,7 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         return tuple(states)
 
     def dataset(self, state: tuple[States, ...]) -> xr.Dataset:
-        """The loss of every row at its latest record."""
+        """The loss of every row at its setting's latest record, over (row, time) of one point."""
         import xarray as xr
 
         runs = self.result(state)
@@ -109,10 +116,11 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         columns = {
             "setting": owners,
             "seed": np.concatenate([run.dataset["seed"].to_numpy() for run in runs]),
-            "time": np.concatenate([np.full(len(run.loss), run.time[-1]) for run in runs]),
-            "loss": np.concatenate([run.loss[:, -1] for run in runs]),
+            "latest": np.concatenate([np.full(len(run.loss), run.time[-1]) for run in runs]),
         }
-        return xr.Dataset({name: ("row", column) for name, column in columns.items()})
+        named = {name: ("row", column) for name, column in columns.items()}
+        losses = np.concatenate([run.loss[:, -1:] for run in runs])
+        return xr.Dataset({"loss": (("row", "time"), losses), **named})
 
     def result(self, state: tuple[States, ...]) -> tuple[Trajectory, ...]:
         runs: dict[int, Trajectory] = {}
@@ -138,6 +146,7 @@ class Batch:
         self._rows = [np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)]
         shape = _common([_shape(one) for one in prepared])
         self._layout = Layout.of(*shape)
+        _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
         points = max(len(one.grid) for one in prepared)
         group = group_size(ends[-1], self._layout.size, self._layout.dimension)
@@ -189,7 +198,8 @@ def _alike(prepared: Sequence[Prepared]) -> list[list[int]]:
             model, dimension = _resized(model, sizes), _rung(dimension)
         leaves, structure = jax.tree.flatten(_padded(one, (model, dimension), 1, 1))
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-        batches[type(one.setting.method), structure, shapes].append(place)
+        # A row's records take the room of the longest's.
+        batches[type(one.setting.method), structure, shapes, _rung(len(one.grid))].append(place)
     return list(batches.values())
 
 
@@ -197,6 +207,16 @@ def _rung(size: int) -> int:
     """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what lies between two is padded together."""
     power = 2 ** math.floor(math.log2(size))
     return next(rung for rung in (power, power * 3 // 2, power * 2) if rung >= size)
+
+
+def _check_memory(prepared: Sequence[Prepared], layout: Layout) -> None:
+    """Refuse rows that would not fit together, each with its own problem and its records."""
+    seeds = sum(len(one.setting.seeds) for one in prepared)
+    points = max(len(one.grid) for one in prepared)
+    own = max(sum(leaf.size for leaf in jax.tree.leaves(one.problem)) for one in prepared)
+    kept = points * (1 + layout.size if prepared[0].setting.record.weights else 1)
+    numbers = _COPIES * seeds * (own + kept + layout.size)
+    check_memory(numbers, {"settings": len(prepared), "seeds": seeds}, "take fewer at once")
 
 
 def _shape(prepared: Prepared) -> Shape:
@@ -284,4 +304,4 @@ def _expected_steps(prepared: Prepared) -> float:
     values = np.abs(np.diagonal(best))
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = np.nan_to_num(drive * values ** (1 - 2 / model.degree))
-    return span * model.degree * float(rates.max())
+    return span * model.degree * max(float(rates.max()), np.finfo(float).eps)

@@ -67,7 +67,7 @@ class Prepared:
             model=model,
             layout=layout,
             group=group,
-            keep_weights=setting.record.keeps_weights,
+            keep_weights=setting.record.weights,
             has_rows=False,
             rule=method.rule(layout, group),
             sampler=_sampler(setting),
@@ -114,7 +114,7 @@ class Prepared:
         loss = np.where(known, np.take_along_axis(records.loss, place, axis=1), np.nan)
         recorded: Weights = {}
         final: Weights = {}
-        if setting.record.keeps_weights:
+        if setting.record.weights:
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
             derived = to_numpy(_derive(setting.model, recorded, self.problem.risk.gain))
@@ -124,7 +124,8 @@ class Prepared:
         clock = self.grid[:points]
         dataset = assemble(setting, clock, self._flow_time(clock), loss, recorded, final)
         if records.notes is not None:
-            dataset = dataset.assign(self._summary(records.notes))
+            diverged = outcomes.are(Result.DIVERGED)
+            dataset = dataset.assign(self._summary(records.notes, diverged))
         dataset.attrs |= setting.method.about(state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
@@ -137,7 +138,7 @@ class Prepared:
         offset = self.time_start if method.counts_steps else 0.0
         return offset + method.flow_time(clock, self.time_unit(self.problem.risk))
 
-    def _summary(self, notes: Notes) -> xr.Dataset:
+    def _summary(self, notes: Notes, diverged: AnyArray) -> xr.Dataset:
         """What was noted on the way; a mark that was passed at the start has no time."""
         # The last step of a flow goes beyond its end.
         drops, learned = (
@@ -150,7 +151,7 @@ class Prepared:
             self._flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)
         )
-        return summary_dataset(self.setting, drops, levels, learned)
+        return summary_dataset(self.setting, drops, levels, learned, diverged)
 
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
@@ -240,7 +241,7 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
     """How many numbers are kept of each seed at each record."""
     if setting.record.keep == "drops":
         return 3 * (layout.dimension + 1)
-    if not setting.record.keeps_weights:
+    if not setting.record.weights:
         return 1
     derived = jax.eval_shape(
         setting.model.conserved,

@@ -8,11 +8,11 @@ import numpy as np
 
 from saddlescope.attention import AbstractLinearAttention
 from saddlescope.attention.base import Parametrisation
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.measure import drop_times, first_crossing
 from saddlescope.risk import AbstractMapRisk, AbstractRisk, DiagonalRisk
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Trajectory
+from saddlescope.trajectory import Result, Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,26 +33,38 @@ def summarise(trajectory: Trajectory) -> xr.Dataset:
     if set(_ABOUT) <= set(dataset):
         summary = dataset[list(_ABOUT)]
     else:
-        objective = setting.model.objective(setting.task)
-        levels = plateau_levels(setting, objective.risk)
-        levels = np.empty(0) if levels is None else levels
-        drops = drop_times(trajectory.loss, levels, trajectory.time)
-        learned = _learned(trajectory, objective.risk, objective.basis)
-        flattest = _flattest(trajectory.loss, levels, trajectory.time)
-        summary = summary_dataset(setting, drops, flattest, learned)
+        drops = flattest = learned = np.empty((len(trajectory.loss), 0))
+        if setting.model.has_exact_loss:
+            objective = setting.model.objective(setting.task)
+            learned = _learned(trajectory, objective.risk, objective.basis)
+            levels = plateau_levels(setting, objective.risk)
+            if levels is not None:
+                drops = drop_times(trajectory.loss, levels, trajectory.time)
+                flattest = _flattest(trajectory.loss, levels, trajectory.time)
+        diverged = trajectory.outcomes.are(Result.DIVERGED)
+        summary = summary_dataset(setting, drops, flattest, learned, diverged)
     sound = np.isfinite(trajectory.loss)
     last = np.maximum(sound.sum(axis=1) - 1, 0)
     final = np.take_along_axis(trajectory.loss, last[:, None], axis=1)[:, 0]
     results = np.array([outcome.result.value for outcome in trajectory.outcomes])
-    return summary.drop_attrs().assign(final_loss=("seed", final), result=("seed", results))
+    return summary.drop_attrs(deep=False).assign(
+        final_loss=("seed", final), result=("seed", results)
+    )
 
 
 def summary_dataset(
-    setting: Setting, drops: FloatArray, levels: FloatArray, learned: FloatArray
+    setting: Setting,
+    drops: FloatArray,
+    levels: FloatArray,
+    learned: FloatArray,
+    diverged: AnyArray,
 ) -> xr.Dataset:
-    """Name the axes."""
+    """Name the axes; what a diverging seed falls through on its way means nothing."""
     import xarray as xr
 
+    drops, levels, learned = (
+        np.where(diverged[:, None], np.nan, values) for values in (drops, levels, learned)
+    )
     # A direction that is not learned has no place in the order.
     order = np.where(np.isnan(np.sort(learned, axis=1)), -1, np.argsort(learned, axis=1))
     summary = xr.Dataset(
@@ -86,11 +98,12 @@ def plateau_levels(setting: Setting, risk: AbstractRisk) -> FloatArray | None:
         return None
     most = model.capacity(setting.task.dimension)
     merged = model.parametrisation is Parametrisation.MERGED
-    best = [risk.best_map(rank) for rank in ((0, most) if merged else range(most + 1))]
+    best = [risk.best_map(rank) for rank in ((most,) if merged else range(1, most + 1))]
     maps = [one for one in best if one is not None]
     if len(maps) < len(best):
         return None
-    levels = np.array([float(risk.map_loss(one)) for one in maps])
+    losses = [risk.map_loss(one) for one in (np.zeros_like(maps[-1]), *maps)]
+    levels = np.array([float(loss) for loss in losses])
     # A direction that nothing drives has no level of its own.
     return levels[np.append(True, np.diff(levels) < 0)]
 

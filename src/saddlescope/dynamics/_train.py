@@ -86,11 +86,14 @@ def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
 
     An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
-    shape (spectrum, length, noise, scale, rate, end, …) differs from row to row of one compiled
-    program. Gradient flow and descent of linear attention on a law may differ in heads, rank and
-    dimension too, and are padded; anything else shares a program with what has its own shape.
-    `observers` are as in `train`; the `snapshot` of an `Interrupted` holds a trajectory for every
-    setting, of which `resume` finishes any that is incomplete, or all together.
+    shape (spectrum, length, noise, scale, end, a learning rate but an `Optimiser`'s, …) differs
+    from row to row of one compiled program. Gradient flow and descent of linear attention on a law
+    may differ in heads, rank and dimension too, and are padded; anything else shares a program with
+    what has its own shape.
+
+    `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
+    `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
+    incomplete, or all together.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)

@@ -44,6 +44,10 @@ class Record:
         one_of("record.keep", self.keep, ("trajectory", "drops"))
         if not isinstance(self.weights, bool):
             raise InvalidInput("record.weights", self.weights, "must be True or False")
+        if self.keep == "drops":
+            # No more than the two ends are recorded, whatever else was said.
+            for field, value in (("points", 2), ("spacing", "linear"), ("weights", False)):
+                object.__setattr__(self, field, value)
         if self.at is not None:
             at = real_array("record.at", self.at, (None,))
             if at.size == 0 or at[0] < 0 or (np.diff(at) <= 0).any():
@@ -66,22 +70,13 @@ class Record:
         return cls(at=real_array("record", value, (None,)))
 
     @property
-    def keeps_weights(self) -> bool:
-        """Whether the weights at every point are kept."""
-        return self.weights and self.keep == "trajectory"
-
-    @property
     def most_points(self) -> int:
         """How many points there are at most."""
-        if self.keep == "drops":
-            return 2
         return self.points if self.at is None else len(self.at) + 2
 
     def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""
-        if self.keep == "drops":
-            inside = np.empty(0)
-        elif self.at is not None:
+        if self.at is not None:
             at = np.asarray(self.at)
             inside = at[(at > start) & (at < end)]
             if at[-1] > end:

@@ -74,5 +74,5 @@ def follow(
 def _give_up(name: str, time: float, within: str) -> None:
     raise TheoryDoesNotApply(
         f"{name} cannot be followed beyond time {time:.3g} {within}: "
-        "the eigenvalues are too far apart"
+        "its rates lie too far apart, or its start is too large"
     )

@@ -211,3 +211,19 @@ def test_a_rounding_at_the_start_stays_one(solver: str) -> None:
     # Measured: 2e-14, where it was 3e-8 before the steps were kept from it.
     for name in ("loss", "v", "k", "q"):
         np.testing.assert_allclose(one.dataset[name], other.dataset[name], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("scale", "until"), [(1e3, 50.0), (1e6, 1e-3)])
+def test_a_step_into_no_number_is_shortened(scale: float, until: float) -> None:
+    run = ss.train(MODEL, TASK, method=ss.GradientFlow(until), init_scale=scale, seeds=3, record=5)
+    assert run.outcomes.are(ss.Result.FINISHED).all()
+
+
+def test_a_seed_that_cannot_come_further_says_why() -> None:
+    small = ss.train(MODEL, TASK, method=ss.GradientFlow(1e15), init_scale=1e-14, seeds=3, record=5)
+    assert small.outcomes.are(ss.Result.DIVERGED).all()
+    assert "tells times there no further apart" in small.outcomes[0].message
+    large = ss.train(MODEL, TASK, method=ss.GradientFlow(1.0), init_scale=1e30, seeds=3, record=5)
+    messages = [outcome.message for outcome in large.outcomes if outcome.message]
+    assert messages
+    assert all("the weights are too large" in message for message in messages)

@@ -27,6 +27,8 @@ _STABLE, _NEAR = 4.2, 2.0
 # Errors below this share of the tolerances are near to rounding: a step that hung on one would not
 # be the same on another machine.
 _LEAST_ERROR = 1e-3
+# A seed that has come no further than this share of its way after so many steps never will.
+_VAIN_STEPS, _VAIN_SHARE = 50_000, 1e-9
 # How far along a direction, as a share of the weights, the slope is looked at for its rate.
 _ASIDE = 1e-5
 # So many steps in a row near there are no accident.
@@ -46,6 +48,8 @@ class Solver(eqx.Module):
     """What the step-size controller carries from step to step."""
     steepest: Float[Array, "*S n"]
     """The direction in which the slope changes most, by the power method as it goes."""
+    steps: Int[Array, " *S"]
+    """How many steps it has tried."""
     bound: Int[Array, " *S"]
     """How many steps in a row stability has bounded."""
     is_stiff: Bool[Array, " *S"]
@@ -124,7 +128,9 @@ def _controller(
 
     def norm(vector: Float[Array, " n"]) -> Float[Array, ""]:
         """The root mean square, over the weights that do not only pad."""
-        return jnp.maximum(jnp.sqrt((vector**2).sum() / problem.size), least)
+        size = jnp.sqrt((vector**2).sum() / problem.size)
+        # A step that leads to no number is refused and shortened, as any that errs too much.
+        return jnp.where(jnp.isnan(size), jnp.inf, jnp.maximum(size, least))
 
     return solver.controller(problem.rule.rtol, problem.rule.atol, norm)
 
@@ -147,7 +153,8 @@ def begin(problem: Problem[Control], weights: Float[Array, "S n"]) -> FlowState:
             weights=vector,
             slope=slope,
             controller=memory,
-            steepest=vector,
+            steepest=_unit(vector),
+            steps=jnp.asarray(0),
             bound=jnp.asarray(0),
             is_stiff=problem.rule.most_steps == 0,
         )
@@ -187,7 +194,11 @@ def _advance(
             if records.notes is not None:
                 notes = _note(problem, records.notes, state.solver, moved, active & kept)
                 records = eqx.tree_at(lambda r: r.notes, records, notes)
-            stuck = active & ~(moved.step_end > moved.time)
+            # A step that is refused must be shortened, which times far on are too coarse for.
+            shortened = kept | (moved.step_end < state.solver.step_end)
+            begin, end = problem.grid[..., 0], problem.grid[..., -1]
+            vain = (moved.steps > _VAIN_STEPS) & (moved.time - begin < _VAIN_SHARE * (end - begin))
+            stuck = active & ~((moved.step_end > moved.time) & shortened & ~vain)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
             active = active & records.active(problem)
             return FlowState(solver=pick(active, moved, state.solver), records=records), taken + 1
@@ -209,7 +220,8 @@ def _attempt(
     steepest, stretch = at.steepest, jnp.zeros_like(width)
     if not solver.is_stiff:
         steepest, rate = _steepest(term, y1, slope, at.steepest)
-        stretch = width * rate
+        # A step into what float64 does not hold is refused for its error.
+        stretch = width * jnp.where(jnp.isfinite(rate), rate, 0.0)
     least = jnp.maximum(_LEAST_ERROR, (stretch / _STABLE) ** 5)
     controller = _controller(problem, solver, least)
     kept, time, step_end, _, memory, _ = controller.adapt_step_size(
@@ -224,7 +236,8 @@ def _attempt(
         weights=jnp.where(kept, y1, at.weights),
         slope=jnp.where(kept, slope, at.slope),
         controller=memory,
-        steepest=steepest,
+        steepest=jnp.where(kept, steepest, at.steepest),
+        steps=at.steps + 1,
         bound=bound,
         is_stiff=at.is_stiff | turns,
     )
@@ -250,11 +263,16 @@ def _steepest(
     direction: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
     """A step of the power method: how the slope changes along a direction, and its rate |λ|."""
-    length = jnp.sqrt((direction**2).sum())
-    aside = _ASIDE * jnp.sqrt((at**2).sum()) / jnp.where(length > 0, length, 1.0)
+    aside = _ASIDE * jnp.sqrt((at**2).sum())
     change = (term.vf(0.0, at + aside * direction, None) - slope) / jnp.where(aside > 0, aside, 1.0)
-    rate = jnp.sqrt((change**2).sum()) / jnp.where(length > 0, length, 1.0)
-    return change / jnp.where(rate > 0, rate, 1.0), rate
+    return _unit(change), jnp.sqrt((change**2).sum())
+
+
+def _unit(vector: Float[Array, " n"]) -> Float[Array, " n"]:
+    """A vector of length one along another, of any size; zero along zero."""
+    largest = jnp.abs(vector).max()
+    scaled = vector / jnp.where(largest > 0, largest, 1.0)
+    return scaled / jnp.sqrt(jnp.maximum((scaled**2).sum(), 1.0))
 
 
 def _record_converged(

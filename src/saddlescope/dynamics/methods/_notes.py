@@ -54,14 +54,13 @@ class Notes(eqx.Module):
         assert problem.marks is not None
         middles, halves = problem.marks.by_row()
         loss, diagonal = _look(problem, weights)
-        stages = (loss.shape[0], middles.shape[-1] + 1)
         return cls(
             loss=loss,
             diagonal=diagonal,
             drops=jnp.where(loss[:, None] <= middles, -jnp.inf, jnp.nan),
             learned=jnp.where(diagonal >= halves, -jnp.inf, jnp.nan),
-            levels=jnp.full(stages, jnp.nan),
-            changes=jnp.full(stages, jnp.inf),
+            levels=jnp.where(_at_level(loss, middles), loss[:, None], jnp.nan),
+            changes=jnp.full((loss.shape[0], middles.shape[-1] + 1), jnp.inf),
         )
 
     def first(self, marks: Marks) -> Notes:
@@ -109,10 +108,10 @@ class Notes(eqx.Module):
         )
         reached = _first(self.learned, moved) & (diagonal >= halves)
         share = (halves - self.diagonal) / (diagonal - self.diagonal)
-        # Which level it is at: it lies below so many middles.
-        stage = (loss[:, None] <= middles).sum(-1)
-        here = jnp.arange(self.levels.shape[1])[None] == stage[:, None]
-        flatter = here & moved[:, None] & (jnp.abs(changes[1])[:, None] < self.changes)
+        # The last step of a flow ends beyond its end.
+        inside = moved & (end <= problem.grid[..., -1].astype(float))
+        flatter = _at_level(loss, middles) & (jnp.abs(changes[1])[:, None] < self.changes)
+        flatter = flatter & inside[:, None]
         return Notes(
             loss=jnp.where(moved, loss, self.loss),
             diagonal=jnp.where(moved[:, None], diagonal, self.diagonal),
@@ -121,6 +120,12 @@ class Notes(eqx.Module):
             levels=jnp.where(flatter, loss[:, None], self.levels),
             changes=jnp.where(flatter, jnp.abs(changes[1])[:, None], self.changes),
         )
+
+
+def _at_level(loss: Float[Array, " S"], middles: Float[Array, "R M"]) -> Bool[Array, "S L"]:
+    """Which level each seed is at: it lies below so many middles."""
+    below = (loss[:, None] <= middles).sum(-1)
+    return jnp.arange(middles.shape[-1] + 1)[None] == below[:, None]
 
 
 def _first(noted: Float[Array, "S M"], moved: Bool[Array, " S"]) -> Bool[Array, "S M"]:

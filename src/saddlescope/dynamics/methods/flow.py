@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from saddlescope.dynamics.methods._problem import Problem
 
 
+# Weights that are learned are of order one.
+_LARGE = 100.0
+
+
 @kind("method", "flow")
 @dataclass(frozen=True)
 class GradientFlow(AbstractMethod):
@@ -115,8 +119,14 @@ class GradientFlow(AbstractMethod):
     def failures(  # type: ignore[override]
         self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]
     ) -> list[str]:
+        times = self.clock(state)[failed]
+        # Small weights need small steps only where times have no digits left for them.
+        coarse = np.abs(np.asarray(state.solver.weights)[failed]).max(axis=-1) < _LARGE
+        reasons = {
+            False: "the weights are too large for float64; try a smaller init_scale",
+            True: "float64 tells times there no further apart; try a larger init_scale",
+        }
         return [
-            f"no step was small enough at time {time:.6g}: the weights are too large for float64; "
-            "try a smaller init_scale"
-            for time in self.clock(state)[failed].tolist()
+            f"no step was small enough at time {time:.6g}: {reasons[late]}"
+            for time, late in zip(times.tolist(), coarse.tolist(), strict=True)
         ]
