@@ -28,7 +28,7 @@ _STABLE, _NEAR = 4.2, 2.0
 # be the same on another machine.
 _LEAST_ERROR = 1e-3
 # A seed that has come no further than this share of its way after so many steps never will.
-_VAIN_STEPS, _VAIN_SHARE = 50_000, 1e-9
+VAIN_STEPS, _VAIN_SHARE = 50_000, 1e-9
 # How far along a direction, as a share of the weights, the slope is looked at for its rate.
 _ASIDE = 1e-5
 # So many steps in a row near there are no accident.
@@ -197,7 +197,7 @@ def _advance(
             # A step that is refused must be shortened, which times far on are too coarse for.
             shortened = kept | (moved.step_end < state.solver.step_end)
             begin, end = problem.grid[..., 0], problem.grid[..., -1]
-            vain = (moved.steps > _VAIN_STEPS) & (moved.time - begin < _VAIN_SHARE * (end - begin))
+            vain = (moved.steps > VAIN_STEPS) & (moved.time - begin < _VAIN_SHARE * (end - begin))
             stuck = active & ~((moved.step_end > moved.time) & shortened & ~vain)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
             active = active & records.active(problem)

@@ -119,7 +119,9 @@ class GradientFlow(AbstractMethod):
     def failures(  # type: ignore[override]
         self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]
     ) -> list[str]:
-        times = self.clock(state)[failed]
+        from saddlescope.dynamics.methods._integration import VAIN_STEPS
+
+        times, steps = self.clock(state)[failed], np.asarray(state.solver.steps)[failed]
         # Small weights need small steps only where times have no digits left for them.
         coarse = np.abs(np.asarray(state.solver.weights)[failed]).max(axis=-1) < _LARGE
         reasons = {
@@ -127,6 +129,10 @@ class GradientFlow(AbstractMethod):
             True: "float64 tells times there no further apart; try a larger init_scale",
         }
         return [
-            f"no step was small enough at time {time:.6g}: {reasons[late]}"
-            for time, late in zip(times.tolist(), coarse.tolist(), strict=True)
+            f"{taken} steps came no further than time {time:.6g}; {self.slow_advice}"
+            if taken >= VAIN_STEPS
+            else f"no step was small enough at time {time:.6g}: {reasons[late]}"
+            for time, taken, late in zip(
+                times.tolist(), steps.tolist(), coarse.tolist(), strict=True
+            )
         ]
