@@ -53,7 +53,6 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         self._batches = [
             Batch(places, [prepared[place] for place in places]) for places in _alike(prepared)
         ]
-
         self._begun: set[int] = set()
 
     @property
@@ -69,7 +68,7 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
     def advance(self, state: tuple[States, ...], budget: int) -> tuple[tuple[States, ...], int]:
         place = next(
             place
-            for place, (batch, own) in enumerate(zip(self._batches, state, strict=True))
+            for place, (batch, own) in enumerate(self._with(state))
             if not batch.rows.is_finished(own)
         )
         rows, own = self._batches[place].rows, state[place]
@@ -81,12 +80,10 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         return (*state[:place], moved, *state[place + 1 :]), taken
 
     def is_finished(self, state: tuple[States, ...]) -> bool:
-        return all(
-            batch.rows.is_finished(own) for batch, own in zip(self._batches, state, strict=True)
-        )
+        return all(batch.rows.is_finished(own) for batch, own in self._with(state))
 
     def share(self, state: tuple[States, ...]) -> float:
-        shares = [batch.rows.share(own) for batch, own in zip(self._batches, state, strict=True)]
+        shares = [batch.rows.share(own) for batch, own in self._with(state)]
         return float(np.average(shares, weights=[batch.work for batch in self._batches]))
 
     def slow_advice(self, state: tuple[States, ...]) -> str:
