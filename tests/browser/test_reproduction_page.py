@@ -13,7 +13,8 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator
+from tests.browser.opened import OpenedPage
 
 from saddlescope.drawing import COLOURS, STYLE
 from saddlescope.figures import AbstractFigure, Claim, Watch
@@ -164,21 +165,11 @@ def address(results: list[Result], folder: Path) -> str:
     return path.as_uri()
 
 
-class Visit:
-    """A page that was opened, its charts shown, with all that it asked for and complained of."""
+class Visit(OpenedPage):
+    """A page that was opened, its charts shown."""
 
     def __init__(self, browser: Browser, address: str, scheme: str, width: int = 1280) -> None:
-        self.context = browser.new_context(
-            color_scheme=scheme,  # type: ignore[arg-type]
-            viewport={"width": width, "height": 900},
-        )
-        self.page: Page = self.context.new_page()
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
+        super().__init__(browser, address, scheme, width)
         for button in self.page.locator("button.interactive").all():
             button.press("Enter")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
+from tests.browser.opened import OpenedPage
 
 import saddlescope as ss
 from saddlescope.comparison import Comparison
@@ -37,38 +38,23 @@ def address(
     return write_run_page(run, path, "saddlescope train --seeds 3").as_uri()
 
 
-class Visit:
-    """A page that was opened, with all that it asked for and complained of."""
-
-    def __init__(self, browser: Browser, address: str, scheme: str, width: int = 1200) -> None:
-        self.context = browser.new_context(
-            color_scheme=scheme,  # type: ignore[arg-type]
-            viewport={"width": width, "height": 900},
-        )
-        self.page: Page = self.context.new_page()
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
-
-
 @pytest.fixture(scope="module", params=["light", "dark"])
-def visit(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    opened = Visit(browser, address, request.param)
+def visit(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[OpenedPage]:
+    opened = OpenedPage(browser, address, request.param)
     yield opened
     opened.context.close()
 
 
-def test_nothing_is_asked_of_the_network_and_nothing_complains(visit: Visit, address: str) -> None:
+def test_nothing_is_asked_of_the_network_and_nothing_complains(
+    visit: OpenedPage, address: str
+) -> None:
     elsewhere = [url for url in visit.requests if not url.startswith("data:") and url != address]
     assert visit.requests
     assert elsewhere == []
     assert visit.complaints == []
 
 
-def test_the_table_holds_the_comparison(visit: Visit, comparison: Comparison) -> None:
+def test_the_table_holds_the_comparison(visit: OpenedPage, comparison: Comparison) -> None:
     rows: list[list[str]] = visit.page.eval_on_selector_all(
         "tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
     )
@@ -89,7 +75,7 @@ def test_the_table_holds_the_comparison(visit: Visit, comparison: Comparison) ->
         assert f"{level:.5f}" in text
 
 
-def test_the_picture_is_drawn(visit: Visit) -> None:
+def test_the_picture_is_drawn(visit: OpenedPage) -> None:
     box = visit.page.locator("figure svg").bounding_box()
     assert box is not None
     assert box["width"] > 600
@@ -133,7 +119,7 @@ COLOURS_OF_TEXT = """() => {
 }"""
 
 
-def test_text_is_readable(visit: Visit) -> None:
+def test_text_is_readable(visit: OpenedPage) -> None:
     background, seen = visit.page.evaluate(COLOURS_OF_TEXT)
     paper = channels(background)
     assert len(seen) > 40
@@ -159,7 +145,7 @@ COLOURS_OF_PICTURE = """() => {
 }"""
 
 
-def test_letters_and_axes_of_the_picture_are_readable(visit: Visit) -> None:
+def test_letters_and_axes_of_the_picture_are_readable(visit: OpenedPage) -> None:
     background, letters, marks = visit.page.evaluate(COLOURS_OF_PICTURE)
     paper = channels(background)
     assert len(letters) > 20
@@ -171,7 +157,7 @@ def test_letters_and_axes_of_the_picture_are_readable(visit: Visit) -> None:
 def test_the_two_schemes_differ(browser: Browser, address: str) -> None:
     papers: list[Any] = []
     for scheme in ("light", "dark"):
-        opened = Visit(browser, address, scheme)
+        opened = OpenedPage(browser, address, scheme)
         papers.append(channels(opened.page.evaluate(COLOURS_OF_TEXT)[0]))
         opened.context.close()
     assert luminance(papers[0]) > 0.8
@@ -179,7 +165,7 @@ def test_the_two_schemes_differ(browser: Browser, address: str) -> None:
 
 
 def test_a_telephone_does_not_scroll_sideways(browser: Browser, address: str) -> None:
-    opened = Visit(browser, address, "light", width=390)
+    opened = OpenedPage(browser, address, "light", width=390)
     wider = opened.page.evaluate(
         "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
