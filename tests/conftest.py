@@ -7,9 +7,22 @@ from collections.abc import Iterator
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
 
+import gc
+
 import hypothesis
 import jax
 import pytest
+from jaxtyping import install_import_hook
+
+# Shapes are checked where the mathematics is. An int is a float here, as it is for mypy.
+_ROOMS = "attention comparison dynamics measure risk task theory transformer"
+install_import_hook(
+    [f"saddlescope.{room}" for room in _ROOMS.split()],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+)
+# Traced programs are many objects that live long; looking through them often takes a tenth of all
+# time.
+gc.set_threshold(100_000, 50, 100)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

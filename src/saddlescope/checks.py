@@ -11,7 +11,7 @@ import numpy as np
 
 from saddlescope.errors import InvalidInput
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+FloatArray = np.ndarray[Any, np.dtype[np.floating[Any]]]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 Class = TypeVar("Class", bound=type)

@@ -21,6 +21,7 @@ from saddlescope.setting import Setting
 
 if TYPE_CHECKING:
     import xarray as xr
+    from numpy.typing import ArrayLike
 
     from saddlescope.comparison import Comparison
     from saddlescope.drawing import Drawing
@@ -76,6 +77,16 @@ class Outcomes:
         numbers = [np.int8(_RESULTS.index(one)) for one in seeds]
         return cls(np.select(list(seeds.values()), numbers), messages)
 
+    @classmethod
+    def all(cls, seeds: int, result: Result) -> Outcomes:
+        """So many seeds that ended in one way."""
+        return cls(np.full(seeds, _RESULTS.index(result)))
+
+    def followed_by(self, others: Outcomes) -> Outcomes:
+        """These, and others after them."""
+        later = {place + len(self): text for place, text in others.messages.items()}
+        return Outcomes(np.concatenate([self.codes, others.codes]), {**self.messages, **later})
+
     def are(self, result: Result) -> AnyArray:
         """Which seeds ended so, [S]."""
         return self.codes == _RESULTS.index(result)
@@ -107,8 +118,8 @@ class Trajectory:
     """A training run over seeds and time.
 
     `dataset` is an `xarray.Dataset` over (seed, time, …) with the loss, the weights, the effective
-    map and the conserved quantities; `outcomes` tells how each seed ended; `state` holds what
-    exact continuation needs.
+    map and the conserved quantities, or over (quantile, …) where quantiles were kept; `outcomes`
+    tells how each seed ended; `state` holds what exact continuation needs.
     """
 
     dataset: xr.Dataset
@@ -120,7 +131,7 @@ class Trajectory:
 
     @property
     def loss(self) -> FloatArray:
-        """The loss of every seed at every recorded time, [S, T]."""
+        """The loss of every seed, or every quantile of it, at every recorded time, [S, T]."""
         return self.dataset["loss"].to_numpy()
 
     @property
@@ -136,6 +147,10 @@ class Trajectory:
     def index_of(self, seed: int) -> int:
         """Where a seed stands in the ensemble, along the first axis of every array."""
         label = whole_number("seed", seed, at_least=0)
+        if self.setting.record.keep == "quantiles":
+            raise InvalidInput(
+                "seed", seed, "quantiles over seeds were kept, and no seed by itself"
+            )
         if label not in self.setting.seeds:
             raise InvalidInput("seed", seed, f"the run has seeds {list_seeds(self.setting.seeds)}")
         return self.setting.seeds.index(label)
@@ -167,16 +182,24 @@ class Trajectory:
             for finite in [np.isfinite(row)]
         )
 
-    def summary(self) -> xr.Dataset:
+    def summary(self, *, quantiles: ArrayLike | None = None) -> xr.Dataset:
         """A few numbers a seed: when it drops, the levels between, the order in which it learns.
 
         `drop_time`, `plateau_loss`, `learned_time` and `order` of the eigenvectors, `final_loss`
-        and `result`; what is not known is NaN. A run that kept drops alone found them on its way,
-        others have them from their records.
+        and `result`; what is not known is NaN. A run that kept drops or quantiles found them on its
+        way, others have them from their records.
+
+        With `quantiles`, shares from 0 to 1, the least values that these shares of the seeds do not
+        exceed, those of the `loss` at every record among them (NaN counts as later, or more, than
+        all else), with `order_share` and how many seeds `ended` in which way. A run that kept
+        quantiles has nothing else, and gives all of its shares where none are named.
         """
+        from saddlescope.dynamics._quantiles import summarise_quantiles
         from saddlescope.dynamics._summary import summarise
 
-        return summarise(self)
+        if quantiles is None and self.setting.record.keep != "quantiles":
+            return summarise(self)
+        return summarise_quantiles(self, quantiles)
 
     def compare(self) -> Comparison:
         """The run beside what the theory predicts of it; computed once and kept."""
@@ -228,7 +251,7 @@ class Trajectory:
         )
 
     def __repr__(self) -> str:
-        seeds, points = self.loss.shape
+        seeds, points = len(self.outcomes), len(self.time)
         return (
             f"Trajectory({type(self.setting.model).__name__}, {seeds} seeds, {points} points to "
             f"time {self.time[-1]:g}: {self.outcomes!r})"
@@ -275,11 +298,15 @@ def assemble(
         variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
-    coordinates: dict[str, AnyArray | tuple[str, AnyArray]]
-    coordinates = {"seed": np.array(setting.seeds), "time": time}
+    return describe(
+        xr.Dataset(variables, {"seed": np.array(setting.seeds), "time": time}), setting, clock
+    )
+
+
+def describe(dataset: xr.Dataset, setting: Setting, clock: AnyArray) -> xr.Dataset:
+    """With what its time and its loss are, and the setting that it came from."""
     if setting.method.counts_steps:
-        coordinates["step"] = ("time", clock)
-    dataset = xr.Dataset(variables, coordinates)
+        dataset = dataset.assign_coords(step=("time", clock))
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
     dataset["time"].attrs.update(long_name="flow time", units="τ")
     dataset.attrs.update(

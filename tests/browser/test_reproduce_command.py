@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from saddlescope.cli import main
 
 # The recorded ones are read rather than trained.
-FIGURES = ("induction-recorded", "induction-text-recorded", "grokking-recorded")
+FIGURES = ("induction-recorded", "grokking-recorded")
 
 
 def test_page_and_json_agree(

@@ -100,7 +100,10 @@ def test_drops_are_the_same_through_an_interruption(short_segments: None) -> Non
 
 def test_many_settings_keep_their_drops() -> None:
     three = ss.InContextRegression([0.5, 0.3, 0.1], context_length=31)
-    settings = [setting(), setting(init=ss.RandomStart(0.2)), setting(task=three)]
+    settings = [
+        setting(method=DESCENT, **changes)
+        for changes in ({}, {"init": ss.RandomStart(0.2)}, {"task": three})
+    ]
     for run, one in zip(ss.train_many(settings), settings, strict=True):
         alone = ss.train(one).summary()
         assert run.summary().sizes == alone.sizes

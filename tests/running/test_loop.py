@@ -148,6 +148,22 @@ def test_a_stop_in_the_last_segment_is_not_swallowed(counting) -> None:
     assert len(stopped.value.snapshot.result) == 100
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_result_is_put_together_costs_nothing(number: int, counting) -> None:
+    job = counting(end=30)
+    put_together = job.result
+
+    def result(state: int) -> list[int]:
+        os.kill(os.getpid(), number)
+        return put_together(state)
+
+    job.result = result
+    with pytest.raises(Interrupted) as stopped:
+        run_job(job)
+    assert stopped.value.signal == number
+    assert stopped.value.snapshot.result == list(range(30))
+
+
 def test_observers_end_where_the_job_itself_fails(counting) -> None:
     class Failing(counting):
         def advance(self, state: int, budget: int) -> tuple[int, int]:

@@ -61,7 +61,14 @@ def test_the_format_may_be_left_out() -> None:
         (Spectrum([0.4, 0.3]), [0.4, 0.3]),
         (
             GradientFlow(3.0),
-            {"kind": "flow", "until": 3.0, "rtol": 1e-8, "atol": 1e-11, "solver": "auto"},
+            {
+                "kind": "flow",
+                "until": 3.0,
+                "rtol": 1e-8,
+                "atol": 1e-11,
+                "solver": "auto",
+                "precision": "float64",
+            },
         ),
     ],
     ids=str,

@@ -156,6 +156,7 @@ def test_kinds_and_fields_are_the_schemas() -> None:
             "atol": 1e-11,
             "converged": None,
             "solver": "auto",
+            "precision": "float64",
         },
         "init": {"kind": "random", "init_scale": 0.01},
         "record": {

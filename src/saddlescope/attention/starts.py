@@ -56,9 +56,9 @@ class AbstractStart(abc.ABC):
         return None
 
     def check(self, model: AbstractAttention, task: AbstractData, seeds: tuple[int, ...]) -> None:
-        """Raise where it cannot give the weights of these seeds, or they would not fit."""
-        check_weights_fit(model, task, len(seeds))
+        """Raise where it cannot give the weights of these seeds, or those of one would not fit."""
         some = np.unique([seeds[0], max(seeds)])
+        check_weights_fit(model, task, len(some))
         with np.errstate(over="ignore", invalid="ignore"):
             weights = self.ensemble(model, task, some)
         if not all(np.isfinite(array).all() for array in weights.values()):

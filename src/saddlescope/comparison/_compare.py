@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from saddlescope.trajectory import Outcome, Result, Trajectory
 if TYPE_CHECKING:
     import xarray as xr
 
+# What is said of a run that kept quantiles.
+_SHARES = (0.05, 0.5, 0.95)
 # A curve of fewer records has no stages.
 _FEWEST_FOR_STAGES = 3
 
@@ -29,6 +32,9 @@ def compare(trajectory: Trajectory) -> Comparison:
     """Set a run beside what the theory predicts of it."""
     notes: list[str] = []
     levels = _levels(trajectory, notes)
+    plateaus = None if levels is None else tuple(float(level) for level in levels)
+    if trajectory.setting.record.keep == "quantiles":
+        return Comparison(plateaus, (), (*notes, *_over_seeds(trajectory)))
     predicted = _predicted_times(trajectory, levels, notes)
     middles = np.empty(0) if levels is None else (levels[:-1] + levels[1:]) / 2
     kept = trajectory.summary() if "drop_time" in trajectory.dataset else None
@@ -57,8 +63,19 @@ def compare(trajectory: Trajectory) -> Comparison:
                 drops=drops,
             )
         )
-    plateaus = None if levels is None else tuple(float(level) for level in levels)
     return Comparison(plateaus, tuple(seeds), tuple(dict.fromkeys(notes)))
+
+
+def _over_seeds(trajectory: Trajectory) -> Iterator[str]:
+    """What a run that kept quantiles says of all its seeds, a line for each drop."""
+    yield "quantiles over seeds were kept: no seed is set beside its own prediction"
+    few = trajectory.summary(quantiles=_SHARES)
+    columns = [*few["drop_time"].to_numpy().T, few["final_loss"].to_numpy()]
+    names = [*(f"time of drop {drop}" for drop in few["drop"].to_numpy()), "final loss"]
+    for name, column in zip(names, columns, strict=True):
+        low, middle, high = ("—" if np.isnan(value) else f"{value:.6g}" for value in column)
+        yield f"{name}: {middle} in the median, {low} to {high} for nine seeds of ten"
+    yield f"seeds: {trajectory.outcomes!r}"
 
 
 def _levels(trajectory: Trajectory, notes: list[str]) -> FloatArray | None:

@@ -287,10 +287,14 @@ class Comparison:
         return f"Comparison({seeds}, {tables.counted(seen or 'no', 'drop')}{worst})"
 
     def __str__(self) -> str:
-        return "\n".join([tables.text_table(self.headings, self.cells()), *self.summary])
+        cells = list(self.cells())
+        table = [tables.text_table(self.headings, cells)] if cells else []
+        return "\n".join([*table, *self.summary])
 
     def _repr_html_(self) -> str:
-        return tables.html_table(self.headings, self.cells()) + tables.paragraphs(self.summary)
+        cells = list(self.cells())
+        table = tables.html_table(self.headings, cells) if cells else ""
+        return table + tables.paragraphs(self.summary)
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
         return ((seed, drop) for seed in self.seeds for drop in seed.drops)

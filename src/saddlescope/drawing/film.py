@@ -58,7 +58,7 @@ def animate(
         result = trajectory.compare()
         draw_loss(loss_axes, trajectory, result, seed_index, only=seed_index)
         loss_axes.set_xlabel(r"flow time  $t/\tau$")
-        if time_scale(result) == "log":
+        if time_scale(trajectory, result) == "log":
             loss_axes.set_xscale("log")
             loss_axes.set_xlim(first_of_interest(trajectory, result), trajectory.time[-1])
         (dot,) = loss_axes.plot([], [], "o", color=COLOURS[5])

@@ -12,20 +12,29 @@ from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, le
 from saddlescope.theory import minimum
 from saddlescope.trajectory import Trajectory
 
+# Shares of the seeds: the bands' edges and the median.
+_BANDS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
 
 def plot(trajectory: Trajectory, *, seed: int | None = None, scale: str | None = None) -> Drawing:
     """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
 
-    Solid: measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the
-    default where the drops lie decades apart). `seed` is the first by default.
+    Where quantiles were kept, the median, and bands of half and of nine tenths of the seeds. Solid:
+    measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the default
+    where the drops lie decades apart). `seed` is the first by default.
     """
     seed_index = 0 if seed is None else trajectory.index_of(seed)
     result = trajectory.compare()
-    chosen = time_scale(result) if scale is None else one_of("scale", scale, ("linear", "log"))
+    chosen = (
+        time_scale(trajectory, result)
+        if scale is None
+        else one_of("scale", scale, ("linear", "log"))
+    )
     with_weights = "effective_map" in trajectory.dataset
     panels = [draw_loss, _draw_learned, _draw_values] if with_weights else [draw_loss]
+    if trajectory.setting.record.keep == "quantiles":
+        panels = [_draw_quantiles]
     with matplotlib.rc_context(STYLE):
         figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
         for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
@@ -48,8 +57,7 @@ def notebook_display(trajectory: Trajectory) -> str:
 def draw_loss(
     axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int, only: int | None = None
 ) -> None:
-    for level in result.plateau_losses or ():
-        axes.axhline(level, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
+    _draw_levels(axes, result)
     for row, loss in enumerate(trajectory.loss):
         if only is not None and row != only:
             continue
@@ -67,16 +75,39 @@ def draw_loss(
                     clip_on=False,
                     zorder=3,
                 )
-    if result.plateau_losses is not None:
-        axes.plot(
-            [], [], color=THEORY_COLOUR, linestyle="--", linewidth=0.8, label="level (theory)"
-        )
     if any(d.predicted_time is not None for s in result.seeds for d in s.drops):
         axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="drop (theory)")
     axes.plot([], [], color=COLOURS[0], label="training")
+    _finish_loss(axes)
+
+
+def _draw_quantiles(
+    axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int
+) -> None:
+    _draw_levels(axes, result)
+    loss = trajectory.summary(quantiles=_BANDS)["loss"].to_numpy()
+    outer, inner, median = loss[[0, 4]], loss[[1, 3]], loss[2]
+    for (low, high), shade, name in ((outer, 0.18, "nine tenths"), (inner, 0.35, "half")):
+        label = f"{name} of the seeds"
+        axes.fill_between(
+            trajectory.time, low, high, color=COLOURS[0], alpha=shade, linewidth=0, label=label
+        )
+    axes.plot(trajectory.time, median, color=COLOURS[0], label="median")
+    _finish_loss(axes, columns=2)
+
+
+def _draw_levels(axes: Axes, result: Comparison) -> None:
+    for number, level in enumerate(result.plateau_losses or ()):
+        label = None if number else "level (theory)"
+        axes.axhline(
+            level, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0, label=label
+        )
+
+
+def _finish_loss(axes: Axes, columns: int = 3) -> None:
     axes.set_ylabel(r"loss  $E(y_q-\hat y_q)^2$")
     axes.set_ylim(bottom=0)
-    legend(axes, 3)
+    legend(axes, columns)
 
 
 def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int) -> None:
@@ -135,15 +166,18 @@ def head_values(trajectory: Trajectory, seed_index: int) -> FloatArray:
     return trajectory.dataset[name].isel(seed=seed_index).to_numpy()
 
 
-def _drop_times(result: Comparison) -> list[float]:
+def _drop_times(trajectory: Trajectory, result: Comparison) -> list[float]:
+    if trajectory.setting.record.keep == "quantiles":
+        medians = trajectory.summary(quantiles=0.5)["drop_time"].to_numpy()
+        return medians[np.isfinite(medians)].tolist()
     return [drop.time for seed in result.seeds for drop in seed.drops if drop.time is not None]
 
 
-def time_scale(result: Comparison) -> str:
-    times = _drop_times(result)
+def time_scale(trajectory: Trajectory, result: Comparison) -> str:
+    times = _drop_times(trajectory, result)
     return "log" if times and max(times) > 15 * min(times) else "linear"
 
 
 def first_of_interest(trajectory: Trajectory, result: Comparison) -> float:
-    first = min(_drop_times(result), default=trajectory.time[-1]) / 5
+    first = min(_drop_times(trajectory, result), default=trajectory.time[-1]) / 5
     return float(max(first, trajectory.time[trajectory.time > 0][0]))

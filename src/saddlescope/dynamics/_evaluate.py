@@ -10,17 +10,19 @@ from jaxtyping import Array, Float
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
+from saddlescope.precision import with_float64
 from saddlescope.risk import AbstractRisk
 from saddlescope.running.programs import compiled
 from saddlescope.task import AbstractData
 
 
+@with_float64
 def evaluate_path(model: AbstractAttention, task: AbstractData, weights: Weights) -> FloatArray:
-    """The loss of weights `[S, T, …]` on a task; to be used within 64-bit JAX."""
+    """The loss of weights `[S, T, …]` on a task, in double precision."""
     objective = model.objective(task)
-    turned = weights
+    turned = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
     if objective.basis is not None and isinstance(model, AbstractLinearAttention):
-        turned = model.rotate(weights, objective.basis)
+        turned = model.rotate(turned, objective.basis)
     arrays = jax.tree.map(jnp.asarray, (objective.risk, turned))
     return np.asarray(_losses(model, *arrays))
 

@@ -8,9 +8,8 @@ import jax
 
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
-from saddlescope.precision import with_float64
 from saddlescope.running.loop import run_job
-from saddlescope.running.observers import AbstractJob, Saved
+from saddlescope.running.observers import AbstractJob, Saved, State
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 
@@ -25,12 +24,27 @@ def run_setting(
     setting: Setting, start: Trajectory | None = None, observers: object = ()
 ) -> Trajectory:
     """Carry out a setting, from its start or from where another run ended."""
+    if setting.record.keep == "quantiles":
+        from saddlescope.dynamics._quantiles import QuantilesJob
+
+        begins = 0.0 if start is None else float(start.time[-1])
+        return run_job(QuantilesJob(setting, begins), observers)
     return run_job(Job(setting, earlier=start), observers)
 
 
 def finish(interrupted: Trajectory, observers: object = ()) -> Trajectory:
     """Finish an interrupted run."""
-    job = Job(interrupted.setting, interrupted.time_start)
+    if interrupted.setting.record.keep == "quantiles":
+        from saddlescope.dynamics._quantiles import QuantilesJob
+
+        quantiles = QuantilesJob(interrupted.setting, interrupted.time_start)
+        return _go_on(quantiles, interrupted, observers)
+    return _go_on(Job(interrupted.setting, interrupted.time_start), interrupted, observers)
+
+
+def _go_on(
+    job: AbstractJob[State, Trajectory], interrupted: Trajectory, observers: object
+) -> Trajectory:
     return run_job(job, observers, job.restore(Saved(interrupted.state)))
 
 
@@ -42,7 +56,6 @@ class Job(AbstractJob[States, Trajectory]):
 
     first_budget = FIRST_SEGMENT
 
-    @with_float64
     def __init__(
         self, setting: Setting, time_start: float = 0.0, earlier: Trajectory | None = None
     ) -> None:
@@ -60,7 +73,6 @@ class Job(AbstractJob[States, Trajectory]):
     def digest(self) -> str:
         return f"{self.setting.digest}-{float(self.prepared.time_start).hex()}"
 
-    @with_float64
     def begin(self) -> States:
         if self._earlier is not None and self._continues(self._earlier):
             return self.rows.prolong(self.restore(Saved(self._earlier.state)))
@@ -74,14 +86,12 @@ class Job(AbstractJob[States, Trajectory]):
         same &= {one.record.keep for one in (earlier.setting, self.setting)} == {"trajectory"}
         return same and self.setting.method.continues(earlier.setting.method)
 
-    @with_float64
     def restore(self, saved: Saved) -> States:
         return self.rows.restore(saved.state)
 
     def save(self, state: States) -> Saved:
         return Saved(tuple(jax.tree.leaves(self.rows.join(state))))
 
-    @with_float64
     def advance(self, state: States, budget: int) -> tuple[States, int]:
         return self.rows.advance(state, budget)
 

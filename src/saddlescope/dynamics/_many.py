@@ -24,7 +24,7 @@ from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.precision import with_float64
+from saddlescope.precision import within
 from saddlescope.risk import AbstractMapRisk
 from saddlescope.running.memory import check_memory
 from saddlescope.running.observers import AbstractJob, Saved
@@ -46,7 +46,6 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
 
     first_budget = FIRST_SEGMENT
 
-    @with_float64
     def __init__(self, settings: Sequence[Setting]) -> None:
         self._settings = tuple(settings)
         prepared = [_prepare(place, setting) for place, setting in enumerate(settings)]
@@ -60,11 +59,9 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         digests = "".join(setting.digest for setting in self._settings)
         return hashlib.sha256(digests.encode()).hexdigest()
 
-    @with_float64
     def begin(self) -> tuple[States, ...]:
         return tuple(batch.begin() for batch in self._batches)
 
-    @with_float64
     def advance(self, state: tuple[States, ...], budget: int) -> tuple[tuple[States, ...], int]:
         place = next(
             place
@@ -93,7 +90,6 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
         leaves = [jax.tree.leaves(batch.rows.join(own)) for batch, own in self._with(state)]
         return Saved(tuple(leaf for own in leaves for leaf in own))
 
-    @with_float64
     def restore(self, saved: Saved) -> tuple[States, ...]:
         leaves, states = list(saved.state), []
         for batch in self._batches:
@@ -149,11 +145,10 @@ class Batch:
         group = group_size(ends[-1], self._layout.size, self._layout.dimension)
         problems = [_padded(one, shape, points, group) for one in self._prepared]
         owners = np.repeat(np.arange(len(counts)), counts)
-        self.rows = Rows(
-            prepared[0].setting.method,
-            jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems),
-            np.concatenate([one.seeds for one in self._prepared]),
-        )
+        with within(prepared[0].precision):
+            problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
+        seeds = np.concatenate([one.seeds for one in self._prepared])
+        self.rows = Rows(prepared[0].setting.method, problem, seeds)
         self.work = ends[-1] * self._layout.size * float(expected.mean())
         """Roughly what it takes, next to other batches."""
 
@@ -180,6 +175,8 @@ class Batch:
 
 def _prepare(place: int, setting: Setting) -> Prepared:
     try:
+        if setting.record.keep == "quantiles":
+            raise InvalidInput("record.keep", "quantiles", "is for the seeds of one setting: train")
         return Prepared(setting)
     except InvalidInput as wrong:
         raise InvalidInput(f"settings[{place}].{wrong.field}", wrong.value, wrong.allowed) from None
@@ -248,22 +245,23 @@ def _padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Proble
     """The problem of a setting in a shape that it fits in, with `points` of its grid."""
     problem, (model, dimension) = prepared.problem, shape
     risk = problem.risk
-    if dimension != problem.dimension:
-        enlarged = risk.padded(dimension)
-        assert enlarged is not None
-        risk = jax.tree.map(jnp.asarray, enlarged)
     last = prepared.grid[-1:]
     grid = np.concatenate([prepared.grid, np.repeat(last, max(points - len(prepared.grid), 0))])
-    return replace(
-        problem,
-        model=model,
-        layout=Layout.of(model, dimension),
-        group=group,
-        has_rows=True,
-        risk=risk,
-        grid=jnp.asarray(grid[-points:]),
-        marks=_padded_marks(problem.marks, dimension),
-    )
+    with within(prepared.precision):
+        if dimension != problem.dimension:
+            enlarged = risk.padded(dimension)
+            assert enlarged is not None
+            risk = jax.tree.map(jnp.asarray, enlarged)
+        return replace(
+            problem,
+            model=model,
+            layout=Layout.of(model, dimension),
+            group=group,
+            has_rows=True,
+            risk=risk,
+            grid=jnp.asarray(grid[-points:]),
+            marks=_padded_marks(problem.marks, dimension),
+        )
 
 
 def _padded_marks(marks: Marks | None, most: int) -> Marks | None:
@@ -288,10 +286,11 @@ def _expected_steps(prepared: Prepared) -> float:
     span = float(prepared.grid[-1] - prepared.grid[0])
     if method.counts_steps or not isinstance(model, AbstractLinearAttention):
         return span
-    best = problem.risk.best_map(model.capacity(problem.dimension)) if model.is_linear else None
-    if best is None or not best.any() or not isinstance(problem.risk, AbstractMapRisk):
+    risk = jax.tree.map(np.asarray, problem.risk)
+    best = risk.best_map(model.capacity(problem.dimension)) if model.is_linear else None
+    if best is None or not best.any() or not isinstance(risk, AbstractMapRisk):
         return span
-    force = np.asarray(problem.risk.map_force(np.zeros_like(best)))
+    force = np.asarray(risk.map_force(np.zeros_like(best)))
     drive = np.abs(np.diagonal(force))
     if method.converged is not None:
         start = prepared.starts(prepared.seeds[:1])

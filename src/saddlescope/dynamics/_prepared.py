@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -14,22 +13,19 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics._summary import half_learned, plateau_levels, summary_dataset
+from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
-from saddlescope.dynamics.methods._notes import Marks, Notes
-from saddlescope.dynamics.methods._problem import AbstractState, Problem
+from saddlescope.dynamics.methods._notes import Marks
+from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.errors import InvalidInput
-from saddlescope.precision import to_numpy, with_float64
+from saddlescope.precision import in_own_precision, to_numpy, with_float64, within
 from saddlescope.risk import AbstractMapRisk, AbstractRisk
 from saddlescope.running.memory import check_memory
 from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
 from saddlescope.task.samplers import AbstractSampler
 from saddlescope.trajectory import Outcomes, Result, Trajectory, assemble
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 # The records are held by the compiled loop, copied at a segment border, and once more as results.
 _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
@@ -40,7 +36,7 @@ _PROBES = 4096
 
 
 class Prepared:
-    """One setting with its risk, its grid and its coordinates, in double precision.
+    """One setting with its risk, its grid and its coordinates, in the precision of its method.
 
     It begins at flow time `time_start`.
     """
@@ -53,8 +49,10 @@ class Prepared:
         clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {clock_start:g}")
-        layout, seeds = Layout.of(model, task.dimension), len(setting.seeds)
-        _check_memory(setting, layout)
+        layout = Layout.of(model, task.dimension)
+        self.together = setting.record.together(len(setting.seeds))
+        """How many seeds are carried out at once."""
+        _check_memory(setting, layout, self.together)
         # Stochastic steps need no exact loss: without one it is recorded on probe prompts.
         probing = method.is_stochastic and not model.has_exact_loss
         objective = model.objective(task.probes(_PROBES) if probing else task)
@@ -62,23 +60,31 @@ class Prepared:
         self.grid: AnyArray = setting.record.grid(
             clock_start, method.end, whole=method.counts_steps
         )
-        group = group_size(seeds, layout.size, task.dimension)
-        self.problem = Problem(
-            model=model,
-            layout=layout,
-            group=group,
-            keep_weights=setting.record.weights,
-            has_rows=False,
-            rule=method.rule(layout, group),
-            sampler=_sampler(setting),
-            risk=jax.tree.map(jnp.asarray, risk),
-            grid=jnp.asarray(self.grid),
-            points=jnp.asarray(len(self.grid)),
-            size=jnp.asarray(float(layout.size)),
-            pace=jnp.asarray(1 / self.time_unit(risk)),
-            threshold=jnp.asarray(_threshold(setting, risk)),
-            marks=_marks(setting, risk),
-        )
+        group = group_size(self.together, layout.size, task.dimension)
+        pace, threshold = 1 / self.time_unit(risk), _threshold(setting, risk)
+        marks, sampler = _marks(setting, risk), _sampler(setting)
+        with within(self.precision):
+            self.problem = Problem(
+                model=model,
+                layout=layout,
+                group=group,
+                keep_weights=setting.record.weights,
+                has_rows=False,
+                rule=method.rule(layout, group),
+                sampler=jax.tree.map(jnp.asarray, sampler),
+                risk=jax.tree.map(jnp.asarray, risk),
+                grid=jnp.asarray(self.grid),
+                points=jnp.asarray(len(self.grid)),
+                size=jnp.asarray(float(layout.size)),
+                pace=jnp.asarray(pace),
+                threshold=jnp.asarray(threshold),
+                marks=None if marks is None else Marks(*map(jnp.asarray, marks)),
+            )
+
+    @property
+    def precision(self) -> str:
+        """What is computed in."""
+        return self.setting.method.precision
 
     def time_unit(self, risk: AbstractRisk) -> float:
         """Units of flow time in one unit of the model's own time."""
@@ -98,23 +104,20 @@ class Prepared:
         vectors: FloatArray = self.problem.layout.pack(weights)
         return vectors
 
-    @with_float64
+    @in_own_precision
     def result(self, state: AbstractState) -> Trajectory:
         """What has come of it so far, from the state of all its seeds."""
         setting = self.setting
-        outcomes = self._outcomes(state)
+        outcomes = self.outcomes(state, self.seeds)
         records = jax.tree.map(np.asarray, state.records)
         going_on = outcomes.are(Result.INTERRUPTED)
-        # The record at which a seed failed, if there is one, holds nothing; before it all is sound.
-        sound = np.isfinite(records.loss).sum(axis=1)
+        sound = _sound(records)
         points = int(sound[going_on].min() if going_on.any() else max(sound.max(), 1))
-        # A seed that rests repeats its last record; one that diverged has none after it.
-        place = np.minimum(np.arange(points), sound[:, None] - 1)
-        known = records.converged[:, None] | (np.arange(points) < sound[:, None])
-        loss = np.where(known, np.take_along_axis(records.loss, place, axis=1), np.nan)
+        loss = self.losses(records, points)
         recorded: Weights = {}
         final: Weights = {}
         if setting.record.weights:
+            place, known = _places(records, points)
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
             derived = to_numpy(_derive(setting.model, recorded, self.problem.risk.gain))
@@ -122,24 +125,33 @@ class Prepared:
         elif records.notes is None:
             final = self._name(records.last)
         clock = self.grid[:points]
-        dataset = assemble(setting, clock, self._flow_time(clock), loss, recorded, final)
-        if records.notes is not None:
-            diverged = outcomes.are(Result.DIVERGED)
-            dataset = dataset.assign(self._summary(records.notes, diverged))
+        dataset = assemble(setting, clock, self.flow_time(clock), loss, recorded, final)
+        summary = self.summary(records, outcomes)
+        if summary is not None:
+            dataset = dataset.assign(summary.dataset(setting))
         dataset.attrs |= setting.method.about(state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
 
-    def _flow_time(self, clock: AnyArray) -> FloatArray:
+    def losses(self, records: Records, points: int) -> FloatArray:
+        """The losses at the first points of the grid, [S, P]."""
+        place, known = _places(records, points)
+        loss = np.asarray(records.loss)
+        return np.where(known, np.take_along_axis(loss, place, axis=1), np.nan)
+
+    def flow_time(self, clock: AnyArray) -> FloatArray:
         """Flow time from the method's clock."""
         method = self.setting.method
         offset = self.time_start if method.counts_steps else 0.0
         return offset + method.flow_time(clock, self.time_unit(self.problem.risk))
 
-    def _summary(self, notes: Notes, diverged: AnyArray) -> xr.Dataset:
-        """What was noted on the way; a mark that was passed at the start has no time."""
+    def summary(self, records: Records, outcomes: Outcomes) -> Summary | None:
+        """What was noted on the way, if anything; a mark passed at the start has no time."""
+        notes = records.notes
+        if notes is None:
+            return None
         # The last step of a flow goes beyond its end.
         drops, learned = (
             np.where(times <= self.grid[-1], times, np.nan)
@@ -148,10 +160,10 @@ class Prepared:
         reached = np.hstack([np.full((len(drops), 1), True), ~np.isnan(drops)])
         levels = np.where(reached, notes.levels, np.nan)
         drops, learned = (
-            self._flow_time(np.where(np.isfinite(times), times, np.nan))
+            self.flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)
         )
-        return summary_dataset(self.setting, drops, levels, learned, diverged)
+        return Summary.of(drops, levels, learned, outcomes.are(Result.DIVERGED))
 
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
@@ -159,12 +171,14 @@ class Prepared:
         tests = task.tests() if model.is_linear else {}
         return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
 
-    def _outcomes(self, state: AbstractState) -> Outcomes:
+    @in_own_precision
+    def outcomes(self, state: AbstractState, seeds: AnyArray) -> Outcomes:
+        """How each of these seeds, whose state it is, has ended so far."""
         records = state.records
         failed = np.flatnonzero(records.failed)
         messages: list[str] = []
         if failed.size:
-            starts = jnp.asarray(self.starts(self.seeds[failed[:_SEEDS_FOR_CURE]]))
+            starts = jnp.asarray(self.starts(seeds[failed[:_SEEDS_FOR_CURE]]))
             messages = self.setting.method.failures(self.problem, state, failed, starts)
         finished = np.asarray(records.index) >= len(self.grid)
         ended: dict[Result, AnyArray] = {
@@ -180,7 +194,23 @@ class Prepared:
         weights = self.problem.layout.unpack(vectors)
         if self.basis is None:
             return weights
-        return _linear(self.setting.model).rotate(weights, self.basis.T)
+        basis = self.basis.T.astype(vectors.dtype)
+        return _linear(self.setting.model).rotate(weights, basis)
+
+
+def _sound(records: Records) -> AnyArray:
+    """How many records of each seed are sound: all before that at which it failed, [S]."""
+    return np.isfinite(records.loss).sum(axis=1)
+
+
+def _places(records: Records, points: int) -> tuple[AnyArray, AnyArray]:
+    """Which record stands at each of the first points of the grid, and whether any does, [S, P].
+
+    A seed that rests repeats its last record; one that diverged has none after it.
+    """
+    sound, converged = _sound(records)[:, None], np.asarray(records.converged)[:, None]
+    place = np.minimum(np.arange(points), sound - 1)
+    return place, converged | (np.arange(points) < sound)
 
 
 def _linear(model: AbstractAttention) -> AbstractLinearAttention:
@@ -202,24 +232,23 @@ def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     return jax.vmap(jax.vmap(one))(weights)
 
 
-def _marks(setting: Setting, risk: AbstractRisk) -> Marks | None:
-    """What to look out for where drops alone are kept."""
+def _marks(setting: Setting, risk: AbstractRisk) -> tuple[FloatArray, FloatArray] | None:
+    """The middles and halves to look out for, where drops or quantiles of them are kept."""
     if setting.record.keep == "trajectory":
         return None
     levels = plateau_levels(setting, risk)
     if levels is None:
+        if setting.record.keep == "quantiles":
+            return None
         raise InvalidInput(
             "record.keep", setting.record.keep, "the levels that it drops to are not known here"
         )
-    return Marks(
-        middles=jnp.asarray((levels[:-1] + levels[1:]) / 2),
-        halves=jnp.asarray(half_learned(setting, risk)),
-    )
+    return (levels[:-1] + levels[1:]) / 2, half_learned(setting, risk)
 
 
-def _check_memory(setting: Setting, layout: Layout) -> None:
-    """Refuse what would not fit, before anything of it is there."""
-    model, seeds, points = setting.model, len(setting.seeds), setting.record.most_points
+def _check_memory(setting: Setting, layout: Layout, seeds: int) -> None:
+    """Refuse seeds that would not fit together, before anything of them is there."""
+    model, points = setting.model, setting.record.most_points
     if setting.method.counts_steps:
         points = min(points, int(setting.method.end) + 1)
     sizes = {"seeds": seeds, "record.points": points, "spectrum": layout.dimension}
@@ -241,6 +270,9 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
     """How many numbers are kept of each seed at each record."""
     if setting.record.keep == "drops":
         return 3 * (layout.dimension + 1)
+    if setting.record.keep == "quantiles":
+        # What of them is held and sorted, too.
+        return 4
     if not setting.record.weights:
         return 1
     derived = jax.eval_shape(
@@ -254,7 +286,7 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
 def _sampler(setting: Setting) -> AbstractSampler | None:
     if not setting.method.is_stochastic:
         return None
-    return jax.tree.map(jnp.asarray, setting.task.sampler())
+    return setting.task.sampler()
 
 
 def _threshold(setting: Setting, risk: AbstractRisk) -> float:

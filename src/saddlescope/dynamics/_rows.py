@@ -15,36 +15,47 @@ from saddlescope.dynamics._shards import Shards
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.errors import CannotRead
+from saddlescope.precision import in_own_precision, within
 
 States: TypeAlias = tuple[AbstractState, ...]
 """The state of all rows, shard by shard."""
 
 
 class Rows:
-    """A problem and the number of each row's seed; to be used within 64-bit JAX.
+    """A problem and the number of each row's seed.
 
-    `method` is how they all move; what differs from row to row is in the problem.
+    `method` is how they all move, and in which precision; what differs from row to row is in the
+    problem.
     """
 
     def __init__(self, method: AbstractMethod, problem: Problem, seeds: AnyArray) -> None:
         self._method = method
         self._problem = problem
         self._shards = Shards(len(seeds), problem.group)
-        self._seeds = self._shards.split(seeds)
         self._problems: Sequence[Problem] = [problem] * self._shards.count
-        if problem.has_rows:
-            self._problems = self._shards.split(problem)
+        with within(self.precision):
+            self._seeds = self._shards.split(seeds)
+            if problem.has_rows:
+                self._problems = self._shards.split(problem)
         self._grids = [_Grid.of(one) for one in self._problems]
 
+    @property
+    def precision(self) -> str:
+        """What is computed in."""
+        return self._method.precision
+
+    @in_own_precision
     def begin(self, starts: FloatArray) -> States:
         """The state at the first point of the grid, from the initial weights, [S, n]."""
         split = self._shards.split(starts)
         return self._shards.map(self._method.begin, self._problems, self._seeds, split)
 
+    @in_own_precision
     def prolong(self, ended: States) -> States:
         """The state in which a run ended, made ready for a grid that begins there."""
         return self._shards.map(self._method.prolong, self._problems, self._seeds, ended)
 
+    @in_own_precision
     def advance(self, states: States, budget: int) -> tuple[States, int]:
         """Advance by at most about `budget` steps; the new state and the steps taken by a group."""
         budgets = [budget] * self._shards.count
@@ -72,15 +83,19 @@ class Rows:
         return self._shards.join(states)
 
     @cached_property
+    @in_own_precision
     def shape(self) -> AbstractState:
         """A state of all rows as one, with shapes and types in place of arrays."""
         rows = self._shards.rows
         given = (
-            jax.ShapeDtypeStruct((rows,), np.int64),
-            jax.ShapeDtypeStruct((rows, self._problem.layout.size), np.float64),
+            jax.ShapeDtypeStruct((rows,), jax.dtypes.canonicalize_dtype(int)),
+            jax.ShapeDtypeStruct(
+                (rows, self._problem.layout.size), jax.dtypes.canonicalize_dtype(float)
+            ),
         )
         return jax.eval_shape(lambda *rows: self._method.begin(self._problem, *rows), *given)
 
+    @in_own_precision
     def restore(self, leaves: Sequence[AnyArray]) -> States:
         """The states whose joined leaves these are; `CannotRead` where they cannot be."""
         expected, structure = jax.tree.flatten(self.shape)

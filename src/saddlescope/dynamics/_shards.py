@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from saddlescope.arrays import Array
 from saddlescope.dynamics.methods._problem import Problem
-from saddlescope.precision import in_float64
+from saddlescope.precision import to_numpy
 from saddlescope.running.cores import count_cores
 
 Tree = TypeVar("Tree", bound=PyTree[Array])
@@ -59,11 +59,18 @@ class Shards:
         ones: Sequence[One],
         others: Sequence[Other],
     ) -> tuple[Result, ...]:
-        """Call a function for every shard, each in a thread of its own, in double precision."""
+        """Call a function for every shard, each in a thread of its own, in this one's precision."""
         if self.count == 1:
             return (function(problems[0], ones[0], others[0]),)
+        is_double = jax.config.read("jax_enable_x64")
+
+        def inside(problem: Problem, one: One, other: Other) -> Result:
+            with jax.enable_x64(is_double):
+                moved: Result = to_numpy(function(problem, one, other))
+                return moved
+
         with ThreadPoolExecutor(self.count) as pool:
-            return tuple(pool.map(in_float64(function), problems, ones, others))
+            return tuple(pool.map(inside, problems, ones, others))
 
 
 def _cores() -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 
 # Where 2x − x² = 1/2: x of what it will be brings half of what a direction can bring.
 _HALF = 1 - np.sqrt(0.5)
+AXES = {
+    "drop_time": "drop",
+    "plateau_loss": "level",
+    "learned_time": "direction",
+    "order": "place",
+}
 _ABOUT = {
     "drop_time": "flow time at which the loss is midway between one level and the next",
     "plateau_loss": "loss where it changes least before, between and after the drops",
@@ -33,7 +41,8 @@ def summarise(trajectory: Trajectory) -> xr.Dataset:
     if set(_ABOUT) <= set(dataset):
         summary = dataset[list(_ABOUT)]
     else:
-        drops = flattest = learned = np.empty((len(trajectory.loss), 0))
+        drops: FloatArray = np.empty((len(trajectory.loss), 0))
+        flattest = learned = drops
         if setting.model.has_exact_loss:
             objective = setting.model.objective(setting.task)
             learned = _learned(trajectory, objective.risk, objective.basis)
@@ -42,47 +51,63 @@ def summarise(trajectory: Trajectory) -> xr.Dataset:
                 drops = drop_times(trajectory.loss, levels, trajectory.time)
                 flattest = _flattest(trajectory.loss, levels, trajectory.time)
         diverged = trajectory.outcomes.are(Result.DIVERGED)
-        summary = summary_dataset(setting, drops, flattest, learned, diverged)
-    sound = np.isfinite(trajectory.loss)
-    last = np.maximum(sound.sum(axis=1) - 1, 0)
-    final = np.take_along_axis(trajectory.loss, last[:, None], axis=1)[:, 0]
+        summary = Summary.of(drops, flattest, learned, diverged).dataset(setting)
     results = np.array([outcome.result.value for outcome in trajectory.outcomes])
     return summary.drop_attrs(deep=False).assign(
-        final_loss=("seed", final), result=("seed", results)
+        final_loss=("seed", last_losses(trajectory.loss)), result=("seed", results)
     )
 
 
-def summary_dataset(
-    setting: Setting,
-    drops: FloatArray,
-    levels: FloatArray,
-    learned: FloatArray,
-    diverged: AnyArray,
-) -> xr.Dataset:
-    """Name the axes; what a diverging seed falls through on its way means nothing."""
-    import xarray as xr
+def last_losses(loss: FloatArray) -> FloatArray:
+    """The last sound loss of every seed, [S], from all of them, [S, T]."""
+    last = np.maximum(np.isfinite(loss).sum(axis=1) - 1, 0)
+    return np.take_along_axis(loss, last[:, None], axis=1)[:, 0]
 
-    drops, levels, learned = (
-        np.where(diverged[:, None], np.nan, values) for values in (drops, levels, learned)
-    )
-    # A direction that is not learned has no place in the order.
-    order = np.where(np.isnan(np.sort(learned, axis=1)), -1, np.argsort(learned, axis=1))
-    summary = xr.Dataset(
-        {
-            "drop_time": (("seed", "drop"), drops),
-            "plateau_loss": (("seed", "level"), levels),
-            "learned_time": (("seed", "direction"), learned),
-            "order": (("seed", "place"), order),
-        },
-        {
-            "seed": np.array(setting.seeds),
-            "drop": np.arange(1, drops.shape[1] + 1),
-            "level": np.arange(levels.shape[1]),
-        },
-    )
-    for name, text in _ABOUT.items():
-        summary[name].attrs["long_name"] = text
-    return summary
+
+@dataclass(frozen=True)
+class Summary:
+    """The few numbers of every seed; NaN where there is none."""
+
+    drop_time: FloatArray
+    plateau_loss: FloatArray
+    learned_time: FloatArray
+
+    @classmethod
+    def of(
+        cls, drops: FloatArray, levels: FloatArray, learned: FloatArray, diverged: AnyArray
+    ) -> Summary:
+        """What a diverging seed falls through on its way means nothing."""
+        return cls(
+            *(np.where(diverged[:, None], np.nan, values) for values in (drops, levels, learned))
+        )
+
+    @property
+    def order(self) -> AnyArray:
+        """The directions in the order in which each seed learns them, [S, E]."""
+        learned = self.learned_time
+        # A direction that is not learned has no place in the order.
+        return np.where(np.isnan(np.sort(learned, axis=1)), -1, np.argsort(learned, axis=1))
+
+    def dataset(self, setting: Setting) -> xr.Dataset:
+        """With the axes named."""
+        import xarray as xr
+
+        values = {name: getattr(self, name) for name in _ABOUT}
+        summary = xr.Dataset(
+            {name: (("seed", AXES[name]), array) for name, array in values.items()},
+            {"seed": np.array(setting.seeds), **axis_labels(values)},
+        )
+        for name, text in _ABOUT.items():
+            summary[name].attrs["long_name"] = text
+        return summary
+
+
+def axis_labels(values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """Drops are numbered from one, levels from that before the first drop."""
+    return {
+        "drop": np.arange(1, values["drop_time"].shape[1] + 1),
+        "level": np.arange(values["plateau_loss"].shape[1]),
+    }
 
 
 def plateau_levels(setting: Setting, risk: AbstractRisk) -> FloatArray | None:

@@ -49,7 +49,8 @@ def train(
       or `start` (go on from where another run ended; times go on, steps begin at 0).
     - `seeds`: how many, or which.
     - `record`: a number of points, `"linear"` or `"log"`, times or steps, or a `Record`.
-    - `keep`: `"drops"` keeps a few numbers a seed in place of records (`Trajectory.summary`).
+    - `keep`: `"drops"` keeps a few numbers a seed in place of records, `"quantiles"` those of all
+      seeds together, in little memory (`Trajectory.summary`).
     - `observers`: what looks on at every segment border: `ProgressBar()`, `Checkpoint(path)`,
       `StopWhen(condition)`, a function that takes a `Snapshot`, or one's own `AbstractObserver`.
 
@@ -192,6 +193,8 @@ def solver_error(trajectory: Trajectory) -> float:
     setting = trajectory.setting
     if not isinstance(setting.method, GradientFlow) or trajectory.time_start > 0:
         raise InvalidInput("trajectory", trajectory, "must be a gradient flow from its own start")
+    if setting.record.keep == "quantiles":
+        raise InvalidInput("trajectory", trajectory, "kept quantiles, and no seed's losses")
     finer = setting.replace(
         method=setting.method.tightened(10), record=Record(at=trajectory.time, weights=False)
     )
@@ -204,7 +207,6 @@ def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
     Exact on a law (linear attention), the mean square on `Prompts`.
     """
     from saddlescope.dynamics._evaluate import evaluate_path
-    from saddlescope.precision import in_float64
 
     _check_trajectory("trajectory", trajectory)
     check_part("task", task)
@@ -215,7 +217,7 @@ def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
     if task.dimension != dimension:
         raise InvalidInput("task.dimension", task.dimension, f"the run has D = {dimension}")
     weights = {name: trajectory.dataset[name].to_numpy() for name in model.axes}
-    return in_float64(evaluate_path)(model, task, weights)
+    return evaluate_path(model, task, weights)
 
 
 def _check_trajectory(field: str, value: object) -> None:

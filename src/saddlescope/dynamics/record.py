@@ -13,6 +13,9 @@ from saddlescope.setting.kinds import kind, part
 
 # A logarithmic grid begins this share of the way to the end.
 _FIRST_LOGARITHMIC = 1e-5
+# Losses that are held at once of a run that keeps quantiles, and the seeds that they belong to.
+_NUMBERS_TOGETHER = 2**24
+_FEWEST_TOGETHER, _MOST_TOGETHER = 2**12, 2**16
 
 
 @part("record")
@@ -25,8 +28,9 @@ class Record:
     - `spacing`: `linear` or `log`.
     - `at`: the times or steps at which to record, in place of `points`.
     - `weights`: `false` keeps the loss alone (and the final weights), for large models.
-    - `keep`: `trajectory`, or `drops`: of each seed a few numbers alone, found on its way (when it
-      drops, the levels between, the order in which it learns), and the loss at its two ends.
+    - `keep`: `trajectory`; or `drops`: of each seed a few numbers alone, found on its way (when it
+      drops, the levels between, the order in which it learns), and the loss at its two ends; or
+      `quantiles` over all seeds of the loss at every point and of these numbers.
 
     >>> Record(points=3).grid(0, 10, whole=True).tolist()
     [0, 5, 10]
@@ -41,12 +45,14 @@ class Record:
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", whole_number("record.points", self.points, at_least=2))
         one_of("record.spacing", self.spacing, ("linear", "log"))
-        one_of("record.keep", self.keep, ("trajectory", "drops"))
+        one_of("record.keep", self.keep, ("trajectory", "drops", "quantiles"))
         if not isinstance(self.weights, bool):
             raise InvalidInput("record.weights", self.weights, "must be True or False")
+        if self.keep != "trajectory":
+            object.__setattr__(self, "weights", False)
         if self.keep == "drops":
             # No more than the two ends are recorded, whatever else was said.
-            for field, value in (("points", 2), ("spacing", "linear"), ("weights", False)):
+            for field, value in (("points", 2), ("spacing", "linear")):
                 object.__setattr__(self, field, value)
         if self.at is not None:
             at = real_array("record.at", self.at, (None,))
@@ -73,6 +79,13 @@ class Record:
     def most_points(self) -> int:
         """How many points there are at most."""
         return self.points if self.at is None else len(self.at) + 2
+
+    def together(self, seeds: int) -> int:
+        """How many of so many seeds are carried out at once: of quantiles a share after another."""
+        if self.keep != "quantiles":
+            return seeds
+        most = min(max(_NUMBERS_TOGETHER // self.most_points, _FEWEST_TOGETHER), _MOST_TOGETHER)
+        return -(-seeds // -(-seeds // most))
 
     def grid(self, start: float, end: float, *, whole: bool) -> AnyArray:
         """Times (or whole steps) from `start` to `end`; both ends are always recorded."""

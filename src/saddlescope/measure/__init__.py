@@ -14,6 +14,7 @@ from saddlescope.measure.curvature import (
     autocorrelation_curvature,
     norm_curvature,
 )
+from saddlescope.measure.distribution import Distribution
 from saddlescope.measure.in_context import copying_scores, in_context_score, prefix_matching
 from saddlescope.measure.spectra import (
     effective_rank,
@@ -33,6 +34,7 @@ __all__ = [
     "Circuits",
     "Curvature",
     "CurvatureAxis",
+    "Distribution",
     "Drop",
     "FactoredMatrix",
     "Plateau",

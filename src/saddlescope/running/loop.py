@@ -43,11 +43,14 @@ def run_job(
                 compiled_by = snapshot.seconds if compiled_by is None else compiled_by
                 if not warned and snapshot.seconds > compiled_by + _PATIENCE:
                     warned = _warn_if_slow(snapshot)
+            if not request.requested:
+                # Whoever asks to stop while it is put together gets it with the snapshot.
+                result = snapshot.result
         finally:
             audience.end(snapshot)
     if request.requested:
         raise Interrupted(snapshot, request.signal)
-    return snapshot.result
+    return result
 
 
 def next_budget(budget: int, taken: int, seconds: float) -> int:

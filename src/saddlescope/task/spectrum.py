@@ -52,7 +52,7 @@ class Spectrum:
         dimension = values.size
         # Before the eigenvectors are there.
         check_memory(_COPIES * dimension**2, {"spectrum": dimension}, "take fewer dimensions")
-        vectors = np.eye(dimension)
+        vectors: FloatArray = np.eye(dimension)
         if basis is not None:
             given = real_array("basis", basis, (dimension, dimension))
             if not np.allclose(given.T @ given, vectors, atol=1e-10):

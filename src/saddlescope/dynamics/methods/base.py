@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from saddlescope.dynamics.methods._problem import AbstractState, Problem
 
 
+PRECISIONS = ("float64", "float32")
+
+
 @part("method")
 class AbstractMethod(abc.ABC):
     """Gradient flow, gradient descent, …: how weights move.
@@ -29,9 +32,11 @@ class AbstractMethod(abc.ABC):
       one, as a share of what there was to gain; its later records repeat that state.
     - `batch_size`: how many fresh prompts a step takes.
     - `key`: what the prompts of an ensemble are drawn from, besides the seeds.
+    - `precision`: `float64`, or `float32` for speed; what is recorded has it too.
     """
 
     converged: float | None
+    precision: str = "float64"
 
     @property
     @abc.abstractmethod

@@ -11,10 +11,21 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from saddlescope.arrays import Array
-from saddlescope.checks import AnyArray, FloatArray, check_share, number, whole_number
-from saddlescope.dynamics.methods.base import AbstractMethod
+from saddlescope.checks import (
+    LARGEST_WHOLE_NUMBER,
+    AnyArray,
+    FloatArray,
+    check_share,
+    number,
+    one_of,
+    whole_number,
+)
+from saddlescope.dynamics.methods.base import PRECISIONS, AbstractMethod
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
+
+# JAX counts in 32 bits where it computes in float32.
+_MOST_STEPS = {False: LARGEST_WHOLE_NUMBER, True: 2**31 - 1}
 
 if TYPE_CHECKING:
     import optax
@@ -79,7 +90,7 @@ class AbstractDescent(AbstractMethod):
         return [
             f"diverged at step {step}; try {cure}"
             if sound
-            else "the loss is beyond float64 at the start; try a smaller init_scale"
+            else f"the loss is beyond {self.precision} at the start; try a smaller init_scale"
             for step, sound in zip(steps.tolist(), began.tolist(), strict=True)
         ]
 
@@ -98,6 +109,7 @@ class GradientDescent(AbstractDescent):
     learning_rate: float
     steps: int
     converged: float | None = None
+    precision: str = "float64"
 
     def __post_init__(self) -> None:
         _check(self, "learning_rate", "converged")
@@ -128,6 +140,7 @@ class StochasticGradientDescent(AbstractDescent):
     steps: int
     batch_size: int = 256
     key: int = 0
+    precision: str = "float64"
 
     def __post_init__(self) -> None:
         _check(self, "learning_rate")
@@ -178,6 +191,7 @@ class Optimiser(AbstractDescent):
     converged: float | None = None
     options: Mapping[str, float] | None = None
     label: str | None = None
+    precision: str = "float64"
 
     def __post_init__(self) -> None:
         import optax
@@ -261,7 +275,9 @@ def _check(method: AbstractDescent, *positive: str) -> None:
         if getattr(method, field) is not None:
             object.__setattr__(method, field, number(field, getattr(method, field), above=0.0))
     check_share("converged", method.converged)
-    object.__setattr__(method, "steps", whole_number("steps", method.steps))
+    is_single = one_of("precision", method.precision, PRECISIONS) == "float32"
+    steps = whole_number("steps", method.steps, at_most=_MOST_STEPS[is_single])
+    object.__setattr__(method, "steps", steps)
     for field in ("batch_size", "key"):
         if getattr(method, field, None) is not None:
             value = whole_number(field, getattr(method, field), at_least=int(field != "key"))

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 
 from saddlescope.arrays import Array
 from saddlescope.checks import AnyArray, FloatArray, check_share, number, one_of
-from saddlescope.dynamics.methods.base import AbstractMethod
+from saddlescope.dynamics.methods.base import PRECISIONS, AbstractMethod
+from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from saddlescope.dynamics.methods._problem import Problem
 
 
+# Roundings of float32 come to about a hundredth of this in a step.
+_LEAST_RTOL = 1e-5
 # Weights that are learned are of order one.
 _LARGE = 100.0
 
@@ -36,6 +39,8 @@ class GradientFlow(AbstractMethod):
     - `atol`: the absolute error that a step may make.
     - `solver`: `auto`, or `explicit` or `stiff` throughout.
 
+    In `float32`, `rtol` is 1e-5 or more.
+
     >>> GradientFlow(until=20_000).rtol
     1e-08
     """
@@ -45,6 +50,7 @@ class GradientFlow(AbstractMethod):
     atol: float = 1e-11
     converged: float | None = None
     solver: str = "auto"
+    precision: str = "float64"
 
     def __post_init__(self) -> None:
         for field in ("until", "rtol", "atol", "converged"):
@@ -53,10 +59,13 @@ class GradientFlow(AbstractMethod):
                 object.__setattr__(self, field, number(field, value, above=0.0))
         check_share("converged", self.converged)
         one_of("solver", self.solver, ("auto", "explicit", "stiff"))
+        if one_of("precision", self.precision, PRECISIONS) == "float32" and self.rtol < _LEAST_RTOL:
+            raise InvalidInput("rtol", self.rtol, f"must be at least {_LEAST_RTOL:g} in float32")
 
     def tightened(self, factor: float) -> GradientFlow:
-        """The same flow at tolerances divided by `factor`."""
-        return replace(self, rtol=self.rtol / factor, atol=self.atol / factor)
+        """The same flow in float64 at tolerances divided by `factor`."""
+        rtol, atol = self.rtol / factor, self.atol / factor
+        return replace(self, rtol=rtol, atol=atol, precision="float64")
 
     def shortened(self, end: float) -> GradientFlow:
         return replace(self, until=end, converged=None)
@@ -78,7 +87,8 @@ class GradientFlow(AbstractMethod):
 
     def continues(self, earlier: AbstractMethod) -> bool:
         return isinstance(earlier, GradientFlow) and all(
-            getattr(self, field) == getattr(earlier, field) for field in ("rtol", "atol", "solver")
+            getattr(self, field) == getattr(earlier, field)
+            for field in ("rtol", "atol", "solver", "precision")
         )
 
     def rule(self, layout: Layout, group: int) -> Control:
@@ -125,8 +135,8 @@ class GradientFlow(AbstractMethod):
         # Small weights need small steps only where times have no digits left for them.
         coarse = np.abs(np.asarray(state.solver.weights)[failed]).max(axis=-1) < _LARGE
         reasons = {
-            False: "the weights are too large for float64; try a smaller init_scale",
-            True: "float64 tells times there no further apart; try a larger init_scale",
+            False: f"the weights are too large for {self.precision}; try a smaller init_scale",
+            True: f"{self.precision} tells times there no further apart; try a larger init_scale",
         }
         return [
             f"{taken} steps came no further than time {time:.6g}; {self.slow_advice}"
