@@ -56,7 +56,14 @@ from saddlescope.theory.linear_transformer import (
     logistic_modes,
     unbalanced_modes,
 )
+from saddlescope.theory.staircase.dormant import (
+    DormantStaircase,
+    dormant_staircase,
+    first_drop_times,
+    runaway_times,
+)
 from saddlescope.theory.staircase.drops import PredictedDrop, Staircase, predict_staircase
+from saddlescope.theory.staircase.law import DropTimeLaw, drop_time_law
 
 __all__ = [
     "Algorithm",
@@ -65,6 +72,8 @@ __all__ = [
     "CoupledFixedPoint",
     "CoupledModes",
     "DescentDrift",
+    "DormantStaircase",
+    "DropTimeLaw",
     "EscapeDirection",
     "FixedPoint",
     "FixedPoints",
@@ -92,10 +101,13 @@ __all__ = [
     "coupled_plateau_losses",
     "coupling_coefficient",
     "descent_drift",
+    "dormant_staircase",
     "drive_matrix",
+    "drop_time_law",
     "early_alignment",
     "escape_direction",
     "escape_directions",
+    "first_drop_times",
     "fixed_points",
     "head_time_course",
     "hessian",
@@ -113,6 +125,7 @@ __all__ = [
     "predict_staircase",
     "principal_component_regression",
     "ridge",
+    "runaway_times",
     "saddle_graph",
     "saddle_index",
     "time_course",

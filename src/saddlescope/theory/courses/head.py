@@ -80,6 +80,18 @@ def _elapsed(u: FloatArray, complement: FloatArray) -> FloatArray:
     return logarithm / 6 - angle / _ROOT_THREE - 1 / u
 
 
+def half_way_lead() -> float:
+    r"""κ of T18: $\kappa/(c_d\xi_d^{1/3})$ from half-way down to where a free head runs away.
+
+    $\kappa = 1/u_h - \int_0^{u_h} u\,du/(1 - u^3)$ with $u_h^3 = 1 - 1/\sqrt2$.
+
+    >>> round(half_way_lead(), 10)
+    1.2533911927
+    """
+    point = np.array([_HALF_WAY])
+    return float(-_elapsed(point, 1 - point)[0] - np.pi / (6 * _ROOT_THREE))
+
+
 def _invert(begin: float, elapsed: FloatArray) -> FloatArray:
     """u at each elapsed time, by bisection in a coordinate that resolves 0, 1 and infinity."""
     if begin == 1:
