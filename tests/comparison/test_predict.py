@@ -144,3 +144,53 @@ def test_other_optimisers_have_no_times() -> None:
     assert prediction.plateau_losses is not None
     assert prediction.seeds == ()
     assert "the unit of time is the step" in prediction.notes[0]
+
+
+QUADRATURE = {"init_scale": 1e-3, "seeds": 3, "method": ss.GradientFlow(until=100_000)}
+
+
+def test_quadratures_are_near_the_race_and_both_are_named() -> None:
+    task = ss.InContextRegression([0.4, 0.3], context_length=31)
+    model = ss.SeparateAttention(heads=3)
+    race, quadrature = (
+        ss.predict(model, task, by=by, **QUADRATURE) for by in ("race", "quadrature")
+    )
+    assert (race.by, quadrature.by) == ("race", "quadrature")
+    for one, other in zip(race.seeds, quadrature.seeds, strict=True):
+        assert len(other.margins) == len(other.drop_times) == 2
+        for time, near in zip(one.drop_times, other.drop_times, strict=True):
+            assert near == pytest.approx(time, rel=1e-2)
+    assert "by the race of the heads (T13)" in str(race)
+    assert "by quadrature (T18)" in str(quadrature)
+    assert quadrature.to_dict()["by"] == "quadrature"
+
+
+def test_many_seeds_are_left_to_the_quadratures() -> None:
+    task = ss.InContextRegression([0.4, 0.3], context_length=31)
+    model = ss.SeparateAttention(heads=3)
+    many = ss.predict(model, task, init_scale=1e-3, seeds=1001)
+    few = ss.predict(model, task, init_scale=1e-3, seeds=[7, 1000], by="quadrature")
+    assert many.by == "quadrature"
+    assert many.seeds[1000].drop_times == pytest.approx(few.seeds[1].drop_times, rel=1e-12)
+    merged = ss.predict(ss.MergedAttention(heads=3), task, seeds=2)
+    assert merged.by == "time course"
+
+
+def test_of_higher_rank_quadratures_have_the_first_drop() -> None:
+    task = ss.InContextRegression([0.4, 0.3], context_length=31)
+    model = ss.SeparateAttention(heads=3, rank=2)
+    found = ss.predict(model, task, by="quadrature", **QUADRATURE)
+    race = ss.predict(model, task, by="race", **QUADRATURE)
+    for one, other in zip(race.seeds, found.seeds, strict=True):
+        assert other.drop_times[0] == pytest.approx(one.drop_times[0], rel=1e-3)
+        assert other.drop_times[1] is None
+    assert any("first_drop_times holds at any rank" in note for note in found.notes)
+
+
+def test_a_large_start_has_no_times_by_either() -> None:
+    task = ss.InContextRegression([0.4, 0.3], context_length=31)
+    found = ss.predict(ss.SeparateAttention(3), task, init_scale=2.0, seeds=2, by="quadrature")
+    assert all(time is None for seed in found.seeds for time in seed.drop_times)
+    assert any("small starts: 2 seeds" in note for note in found.notes)
+    with pytest.raises(ss.InvalidInput, match="by = 'guess'"):
+        ss.predict(ss.SeparateAttention(3), task, by="guess")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 
@@ -14,17 +15,25 @@ EXAMPLE = """Predict a run from theory alone: levels, fixed points and drop time
 Examples:
   saddlescope predict --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --seeds 3
   saddlescope predict --model merged --heads 8
+  saddlescope predict --seeds 10000 --by quadrature --json
   saddlescope predict --setting run.toml
 
 The drop times follow from the initial weights of each seed, which are those that train draws.
 """
 
 
-def predict(words: options.Fields = None, as_json: options.Json = False) -> None:
+def predict(
+    words: options.Fields = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="race (T13) or quadrature (T18): the latter above 1000 seeds."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
     from saddlescope.cli.flags import only_fields, read_setting
     from saddlescope.comparison import predict as predict_setting
 
-    prediction = predict_setting(read_setting(only_fields(words), until=100_000.0))
+    prediction = predict_setting(read_setting(only_fields(words), until=100_000.0), by=by)
     if as_json:
         typer.echo(json.dumps(prediction.to_dict(), indent=2, allow_nan=False))
     else:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
 from saddlescope import theory
+from saddlescope.arrays import Array
 from saddlescope.attention import AbstractAttention, AbstractStart, Weights
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.precision import in_float64
+from saddlescope.running.programs import compiled
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
-from saddlescope.task import AbstractData
+from saddlescope.task import AbstractData, RegressionMoments
+from saddlescope.task.moments import population_loss
 from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
 _SMALL_START = 0.01
+# More seeds than these are left to the quadratures where nobody says by what.
+_MANY_SEEDS = 1000
 # How far drops are looked for where no method says when the run ends.
 _DEFAULT_UNTIL = 100_000.0
 # Beyond this dimension the fixed points are too many to list.
@@ -39,11 +46,14 @@ def predict(
     init: AbstractStart | None = None,
     weights: Mapping[str, ArrayLike] | None = None,
     seeds: ArrayLike | None = None,
+    by: str | None = None,
 ) -> Prediction:
     """What the theory says of a run: levels, fixed points, and each seed's drop times.
 
     The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
-    up to time 100 000.
+    up to time 100 000. Those of separate attention are predicted `by` the `race` of its heads
+    (T13), or by `quadrature` (T18; coarser, and thousands of times faster), which more than a
+    thousand seeds are left to; the prediction says by which.
 
     >>> from saddlescope.attention import MergedAttention
     >>> from saddlescope.task import InContextRegression
@@ -69,17 +79,97 @@ def predict(
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
-    times = []
-    for seed in shown(setting.seeds if levels is not None else (), "predicting"):
-        try:
-            if not setting.method.has_flow_time:
-                raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
-            first = setting.init.weights(model, task, seed)
-            times.append(PredictedSeed(seed, predicted_drop_times(model, task, first, end)))
-        except TheoryDoesNotApply as reason:
-            notes.append(str(reason))
+    chosen = _predictor(setting, by)
+    times: list[PredictedSeed] = []
+    if levels is not None and not setting.method.has_flow_time:
+        notes.append("under this optimiser the unit of time is the step")
+    elif levels is not None and chosen == "quadrature":
+        times = _by_quadrature(setting, levels, end, notes)
+    elif levels is not None:
+        for seed in shown(setting.seeds, "predicting"):
+            try:
+                first = setting.init.weights(model, task, seed)
+                times.append(PredictedSeed(seed, predicted_drop_times(model, task, first, end)))
+            except TheoryDoesNotApply as reason:
+                notes.append(str(reason))
     plateaus = None if levels is None else tuple(float(level) for level in levels)
-    return Prediction(plateaus, least, points, tuple(times), end, tuple(dict.fromkeys(notes)))
+    told = tuple(dict.fromkeys(notes))
+    return Prediction(plateaus, least, points, tuple(times), end, told, chosen if times else None)
+
+
+def _predictor(setting: Setting, by: str | None) -> str:
+    """By what the drop times are predicted."""
+    if by is not None:
+        one_of("by", by, ("race", "quadrature"))
+    try:
+        if is_merged(setting.model):
+            return "time course"
+    except TheoryDoesNotApply:
+        # Nothing is predicted of it.
+        return "race"
+    return by or ("quadrature" if len(setting.seeds) > _MANY_SEEDS else "race")
+
+
+def _by_quadrature(
+    setting: Setting, levels: FloatArray, end: float, notes: list[str]
+) -> list[PredictedSeed]:
+    """The drop times of all seeds at once (T18); of heads of higher rank the first alone."""
+    model, task, seeds = setting.model, setting.task, np.array(setting.seeds)
+    weights = setting.init.ensemble(model, task, seeds)
+    gain = np.asarray(model.gain(task.fixed_length), dtype=float)
+    small = _is_small(
+        in_float64(_losses)(model, population_law(task).moments(), weights, gain), levels
+    )
+    if not small.all():
+        notes.append(
+            f"drop times are predicted for small starts: {(~small).sum()} seeds begin further than "
+            f"{_SMALL_START:.0%} of the descent from the first plateau {levels[0]:.4g}"
+        )
+    times = np.full((len(seeds), len(levels) - 1), np.inf)
+    margins = np.full(times.shape, np.inf)
+    try:
+        staircase = theory.dormant_staircase(model, task, weights)
+        times[:, : staircase.time.shape[1]] = staircase.time
+        margins[:, : staircase.time.shape[1]] = staircase.margin
+    except TheoryDoesNotApply as reason:
+        notes.append(str(reason))
+        runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
+        times[:, 0] = theory.first_drop_times(model, task, weights)
+        margins[:, 0] = runaways[:, 1] - runaways[:, 0] if runaways.shape[1] > 1 else np.inf
+    came = (times <= end) & small[:, None]
+    return [
+        PredictedSeed(
+            seed,
+            tuple(time if sees else None for time, sees in zip(own, seen, strict=True)),
+            tuple(
+                margin if sees and np.isfinite(margin) else None
+                for margin, sees in zip(behind, seen, strict=True)
+            ),
+        )
+        for seed, own, behind, seen in zip(
+            setting.seeds, times.tolist(), margins.tolist(), came.tolist(), strict=True
+        )
+    ]
+
+
+@compiled
+def _losses(
+    model: AbstractAttention, moments: RegressionMoments, weights: Weights, gain: Array
+) -> Array:
+    """The loss of every seed's weights."""
+
+    def one(own: Weights) -> Array:
+        reached = linear_model(model).effective_map(own, gain)
+        return population_loss(
+            reached, moments.label_power, moments.drive, moments.summary, moments.query
+        )
+
+    return jax.vmap(one)(weights)
+
+
+def _is_small(loss: FloatArray | float, levels: FloatArray) -> AnyArray:
+    """Whether an initial loss is as near the first level as predictions of times need it."""
+    return np.asarray(np.abs(loss - levels[0]) <= _SMALL_START * (levels[0] - levels[-1]))
 
 
 def _end(setting: Setting) -> float:
@@ -95,7 +185,7 @@ def predicted_drop_times(
     levels = theory.plateau_losses(task, model=model)
     start = linear_model(model).effective_map(weights, model.gain(task.fixed_length))
     loss = population_law(task).moments().loss(np.asarray(start))
-    if abs(loss - levels[0]) > _SMALL_START * (levels[0] - levels[-1]):
+    if not _is_small(loss, levels):
         raise TheoryDoesNotApply(
             f"drop times are predicted for small starts: the initial loss {loss:.4g} is not within "
             f"{_SMALL_START:.0%} of the descent from the first plateau {levels[0]:.4g}"

@@ -18,6 +18,12 @@ from saddlescope import tables
 from saddlescope.arrays import nan_padded
 from saddlescope.trajectory import Result
 
+# How the tables name a predictor.
+_BY = {
+    "race": ", by the race of the heads (T13)",
+    "quadrature": ", by quadrature (T18)",
+    "time course": ", by the time course (T10)",
+}
 # The table of fixed points is printed up to this many.
 _PRINTED_POINTS = 32
 
@@ -37,6 +43,8 @@ class PredictedSeed:
 
     seed: int
     drop_times: tuple[float | None, ...]
+    margins: tuple[float | None, ...] = ()
+    """By how much the next head would have come later; a small one leaves a race open."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +58,8 @@ class Prediction:
     until: float
     notes: tuple[str, ...]
     """What the theory does not say here, and why."""
+    by: str | None = None
+    """What the drop times come from: `race` (T13), `quadrature` (T18) or `time course` (T10)."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
@@ -139,7 +149,7 @@ class Prediction:
         drops = max((len(seed.drop_times) for seed in self.seeds), default=0)
         if drops:
             yield (
-                f"drop times (—: not by {self.until:g})",
+                f"drop times (—: not by {self.until:g}){_BY.get(self.by or '', '')}",
                 ("seed", *(f"drop {number}" for number in range(1, drops + 1))),
                 [
                     (str(seed.seed), *(tables.or_dash(time, ".1f") for time in seed.drop_times))
@@ -287,13 +297,11 @@ class Comparison:
         return f"Comparison({seeds}, {tables.counted(seen or 'no', 'drop')}{worst})"
 
     def __str__(self) -> str:
-        cells = list(self.cells())
-        table = [tables.text_table(self.headings, cells)] if cells else []
+        table = [tables.text_table(self.headings, self.cells())] if self.seeds else []
         return "\n".join([*table, *self.summary])
 
     def _repr_html_(self) -> str:
-        cells = list(self.cells())
-        table = tables.html_table(self.headings, cells) if cells else ""
+        table = tables.html_table(self.headings, self.cells()) if self.seeds else ""
         return table + tables.paragraphs(self.summary)
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
