@@ -26,6 +26,7 @@ SUBJECTS = (
     "step",
     "flow",
     "ensembles",
+    "predictions",
     "models",
     "circuits",
     "stages",

@@ -78,9 +78,10 @@ def test_single_precision_is_near_double(method: Any) -> None:
     assert {str(array.dtype) for array in run.dataset.values()} == {"float32"}
     assert {str(array.dtype) for array in double.dataset.values()} == {"float64"}
     np.testing.assert_allclose(run.loss, double.loss, rtol=0, atol=2e-4)
-    (many,) = ss.train_many([setting])
-    np.testing.assert_allclose(many.loss, run.loss, rtol=0, atol=2e-4)
-    assert many.loss.dtype == np.float32
+    if method.counts_steps:
+        (many,) = ss.train_many([setting])
+        np.testing.assert_allclose(many.loss, run.loss, rtol=0, atol=1e-6)
+        assert many.loss.dtype == np.float32
     assert not jax.config.jax_enable_x64
 
 
