@@ -8,6 +8,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.dynamics import record
+from saddlescope.report import write_run_page
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 MODEL = ss.SeparateAttention(heads=3)
@@ -114,7 +115,7 @@ def test_a_model_without_levels_keeps_the_loss() -> None:
     assert np.isfinite(run.loss).all()
 
 
-def test_what_has_no_seeds_says_so() -> None:
+def test_what_has_no_seeds_says_so(tmp_path: Path) -> None:
     run = ss.train(setting(seeds=9))
     assert "9 seeds, 7 points" in repr(run)
     for ask in (lambda: run.plot(seed=3), lambda: run.weights(), run.stages):
@@ -124,6 +125,9 @@ def test_what_has_no_seeds_says_so() -> None:
         run.summary(quantiles=[2.0])
     with pytest.raises(ss.InvalidInput, match=r"settings\[0\].record.keep"):
         ss.train_many([setting()])
+    page = write_run_page(run, tmp_path / "index.html").read_text()
+    assert "nine tenths of them" in page
+    assert "<table" not in page
     told = str(run.compare())
     assert "time of drop 2:" in told
     assert "9 finished" in told
