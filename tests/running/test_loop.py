@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -124,22 +125,24 @@ def test_a_button_stops_it_from_another_thread(counting) -> None:
     thread.join()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def number(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A signal that comes: where the tests were started with it ignored it would not."""
+    before = signal.signal(request.param, signal.default_int_handler)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_signal_waits_for_the_border(number: int, counting) -> None:
     def send(snapshot: Snapshot) -> None:
         if snapshot.share == 0.2:
             os.kill(os.getpid(), number)
 
-    # Where the tests were started with it ignored it would not come.
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        with pytest.raises(Interrupted) as stopped:
-            run_job(counting(), [send])
-        assert stopped.value.signal == number
-        assert stopped.value.snapshot.share == 0.2
-        assert signal.getsignal(number) is signal.default_int_handler
-    finally:
-        signal.signal(number, before)
+    with pytest.raises(Interrupted) as stopped:
+        run_job(counting(), [send])
+    assert stopped.value.signal == number
+    assert stopped.value.snapshot.share == 0.2
+    assert signal.getsignal(number) is signal.default_int_handler
 
 
 def test_a_stop_in_the_last_segment_is_not_swallowed(counting) -> None:
@@ -148,7 +151,6 @@ def test_a_stop_in_the_last_segment_is_not_swallowed(counting) -> None:
     assert len(stopped.value.snapshot.result) == 100
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_result_is_put_together_costs_nothing(number: int, counting) -> None:
     job = counting(end=30)
     put_together = job.result
