@@ -194,3 +194,9 @@ def test_a_large_start_has_no_times_by_either() -> None:
     assert any("small starts: 2 seeds" in note for note in found.notes)
     with pytest.raises(ss.InvalidInput, match="by = 'guess'"):
         ss.predict(ss.SeparateAttention(3), task, by="guess")
+
+
+def test_seeds_that_would_not_fit_are_refused_before_they_are_drawn() -> None:
+    task, model = ss.InContextRegression([0.4, 0.3], context_length=31), ss.SeparateAttention(2000)
+    with pytest.raises(ss.InvalidInput, match="seeds"):
+        ss.predict(model, task, seeds=10**7)

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
 from saddlescope import theory
-from saddlescope.arrays import Array
 from saddlescope.attention import AbstractAttention, AbstractStart, Weights
+from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
+from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.precision import in_float64
-from saddlescope.running.programs import compiled
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
-from saddlescope.task import AbstractData, RegressionMoments
-from saddlescope.task.moments import population_loss
+from saddlescope.task import AbstractData
 from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
+from saddlescope.theory.staircase.dormant import first_drop_delay
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -52,7 +50,7 @@ def predict(
 
     The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
     up to time 100 000. Those of separate attention are predicted `by` the `race` of its heads
-    (T13), or by `quadrature` (T18; coarser, and thousands of times faster), which more than a
+    (T13), or by `quadrature` (T18; coarser, and hundreds of times faster), which more than a
     thousand seeds are left to; the prediction says by which.
 
     >>> from saddlescope.attention import MergedAttention
@@ -84,7 +82,10 @@ def predict(
     if levels is not None and not setting.method.has_flow_time:
         notes.append("under this optimiser the unit of time is the step")
     elif levels is not None and chosen == "quadrature":
-        times = _by_quadrature(setting, levels, end, notes)
+        try:
+            times = _by_quadrature(setting, levels, end, notes)
+        except TheoryDoesNotApply as reason:
+            notes.append(str(reason))
     elif levels is not None:
         for seed in shown(setting.seeds, "predicting"):
             try:
@@ -115,11 +116,10 @@ def _by_quadrature(
 ) -> list[PredictedSeed]:
     """The drop times of all seeds at once (T18); of heads of higher rank the first alone."""
     model, task, seeds = setting.model, setting.task, np.array(setting.seeds)
+    check_weights_fit(model, task, len(seeds))
     weights = setting.init.ensemble(model, task, seeds)
-    gain = np.asarray(model.gain(task.fixed_length), dtype=float)
-    small = _is_small(
-        in_float64(_losses)(model, population_law(task).moments(), weights, gain), levels
-    )
+    first = {name: array[:, None] for name, array in weights.items()}
+    small = _is_small(evaluate_path(model, task, first)[:, 0], levels)
     if not small.all():
         notes.append(
             f"drop times are predicted for small starts: {(~small).sum()} seeds begin further than "
@@ -134,7 +134,7 @@ def _by_quadrature(
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
         runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
-        times[:, 0] = theory.first_drop_times(model, task, weights)
+        times[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
         margins[:, 0] = runaways[:, 1] - runaways[:, 0] if runaways.shape[1] > 1 else np.inf
     came = (times <= end) & small[:, None]
     return [
@@ -150,21 +150,6 @@ def _by_quadrature(
             setting.seeds, times.tolist(), margins.tolist(), came.tolist(), strict=True
         )
     ]
-
-
-@compiled
-def _losses(
-    model: AbstractAttention, moments: RegressionMoments, weights: Weights, gain: Array
-) -> Array:
-    """The loss of every seed's weights."""
-
-    def one(own: Weights) -> Array:
-        reached = linear_model(model).effective_map(own, gain)
-        return population_loss(
-            reached, moments.label_power, moments.drive, moments.summary, moments.query
-        )
-
-    return jax.vmap(one)(weights)
 
 
 def _is_small(loss: FloatArray | float, levels: FloatArray) -> AnyArray:

@@ -40,7 +40,8 @@ class Distribution:
     @classmethod
     def empty(cls, numbers: int) -> Distribution:
         """Of no rows yet."""
-        return cls((np.empty((0, numbers)),), np.full((2, numbers), np.nan))
+        ends = np.repeat([[np.nan], [-np.inf]], numbers, axis=1)
+        return cls((np.empty((0, numbers)),), ends)
 
     @property
     def count(self) -> int:
@@ -60,8 +61,8 @@ class Distribution:
             raise InvalidInput("rows", rows, f"must be [R, {numbers}]")
         if not len(given):
             return self
-        ordered = np.sort(given, axis=0)
-        return self.merged(Distribution((ordered,), ordered[[0, -1]]))
+        ends = np.stack([np.fmin.reduce(given), given.max(axis=0)])
+        return self.merged(Distribution((given,), ends))
 
     def merged(self, other: Distribution) -> Distribution:
         """Of the rows of both."""
@@ -81,10 +82,10 @@ class Distribution:
                 held[level] = ordered[pairs:]
                 slack[1 - second] += 1 << level
             level += 1
-        ends = np.sort(np.vstack([self.ends, other.ends]), axis=0)
-        if self.count and other.count:
-            ends = ends[[0, -1]]
-        return Distribution(tuple(held), ends[:2], (slack[0], slack[1]))
+        # A maximum of NaN and another is NaN, which is greater than all.
+        least, greatest = zip(self.ends, other.ends, strict=True)
+        ends = np.stack([np.fmin(*least), np.maximum(*greatest)])
+        return Distribution(tuple(held), ends, (slack[0], slack[1]))
 
     def quantiles(self, shares: Sequence[float] | FloatArray) -> Float[AnyArray, "Q M"]:
         """The least value that a share of the rows does not exceed: at 0 and 1 the two ends."""
@@ -93,7 +94,9 @@ class Distribution:
         rows = np.vstack(self.held)
         weights = np.concatenate([np.full(len(own), 1 << lv) for lv, own in enumerate(self.held)])
         found = np.full((len(wanted), rows.shape[1]), np.nan)
-        for number, column in enumerate(rows.T if self.count else ()):
+        if not self.count:
+            return found
+        for number, column in enumerate(rows.T):
             order = np.argsort(column, kind="stable")
             reached = np.searchsorted(np.cumsum(weights[order]), ranks)
             found[:, number] = column[order[reached]]

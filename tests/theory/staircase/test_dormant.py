@@ -57,7 +57,7 @@ def test_it_is_where_an_ode_solver_says(rank: int) -> None:
         options = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-15, "events": far}
         path = solve_ivp(flow, (0, 1e9), begin, **options)
         expected = path.t[-1] + 1 / (DRIVE[0] * 1e3)
-        np.testing.assert_allclose(times[seed, head], expected, rtol=1e-6)
+        np.testing.assert_allclose(times[seed, head], expected, rtol=1e-7)
 
 
 def test_times_are_inversely_proportional_to_the_scale() -> None:
