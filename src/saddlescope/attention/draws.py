@@ -8,9 +8,9 @@ its numbers by more than their last digits (four units in the last place).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Float, UInt32
 
 from saddlescope.arrays import Array, namespace
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.running.cores import count_cores
+from saddlescope.running.cores import on_all_cores
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -107,8 +107,10 @@ _FAR = _from_zero(
 # The middle reaches this far to either side; the tail changes where √(−ln p) is this large.
 _MIDDLE_REACH, _NEAR_REACH = 0.425, 5.0
 
-# Blocks that stay in a core's cache while they are worked on.
+# Numbers of one compiled call: one shape for all, so that a number has the same digits wherever it
+# stands among others.
 _BLOCK = 2**15
+_WORD = np.uint64(0xFFFFFFFF)
 
 
 def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
@@ -119,26 +121,30 @@ def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
     >>> standard_normals(np.array([0, 7]), 0, 2)[1] == standard_normals(np.array([7]), 0, 3)[0, :2]
     array([ True,  True])
     """
-    drawn = np.empty((len(seeds), count))
-    rows = max(1, _BLOCK // count)
-    places = np.arange(count, dtype=np.uint32)
+    block = _compiled_block()
+    drawn = np.empty(len(seeds) * count)
 
     def fill(start: int) -> None:
-        own = seeds[start : start + rows].astype(np.uint64)[:, None]
-        drawn[start : start + rows] = counted_normals(
-            (own & np.uint64(0xFFFFFFFF)).astype(np.uint32),
-            (own >> np.uint64(32)).astype(np.uint32),
-            places,
-            np.full_like(places, stream),
-        )
+        part = drawn[start : start + _BLOCK]
+        # What the last block lacks is filled with its last number once more.
+        index = np.minimum(np.arange(start, start + _BLOCK), drawn.size - 1)
+        row = index // count
+        own, place = seeds[row].astype(np.uint64), (index - row * count).astype(np.uint32)
+        low, high = (word.astype(np.uint32) for word in (own & _WORD, own >> np.uint64(32)))
+        part[:] = block(low, high, place, np.full_like(place, stream))[: part.size]
 
-    starts = range(0, len(seeds), rows)
-    if len(starts) == 1:
-        fill(0)
-    else:
-        with ThreadPoolExecutor(count_cores()) as pool:
-            list(pool.map(fill, starts))
-    return drawn
+    on_all_cores(fill, range(0, drawn.size, _BLOCK))
+    return drawn.reshape(len(seeds), count)
+
+
+@cache
+def _compiled_block() -> Callable[..., FloatArray]:
+    # JAX takes a second to import: whoever draws no start is spared it.
+    import jax
+
+    from saddlescope.precision import in_float64
+
+    return in_float64(jax.jit(counted_normals))
 
 
 def counted_normals(

@@ -21,6 +21,7 @@ from saddlescope.dynamics.methods._problem import AbstractState, Problem, Record
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_own_precision, to_numpy, with_float64, within
 from saddlescope.risk import AbstractMapRisk, AbstractRisk
+from saddlescope.running.cores import on_all_cores
 from saddlescope.running.memory import check_memory
 from saddlescope.running.programs import compiled
 from saddlescope.setting import Setting
@@ -31,6 +32,8 @@ from saddlescope.trajectory import Outcomes, Result, Trajectory, assemble
 _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
 # Failed seeds whose starts are looked at for a cure.
 _SEEDS_FOR_CURE = 8
+# Seeds whose starts are drawn at once, in memory that is used again for the next ones.
+_STARTS_TOGETHER = 2**13
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
 
@@ -98,10 +101,16 @@ class Prepared:
     def starts(self, seeds: AnyArray) -> FloatArray:
         """The initial weights of seeds, flat and in the coordinates of the risk, [S, n]."""
         setting = self.setting
-        weights = setting.init.ensemble(setting.model, setting.task, seeds)
-        if self.basis is not None:
-            weights = _linear(setting.model).rotate(weights, self.basis)
-        vectors: FloatArray = self.problem.layout.pack(weights)
+        vectors = np.empty((len(seeds), self.problem.layout.size))
+
+        def fill(first: int) -> None:
+            own = slice(first, first + _STARTS_TOGETHER)
+            weights = setting.init.ensemble(setting.model, setting.task, seeds[own])
+            if self.basis is not None:
+                weights = _linear(setting.model).rotate(weights, self.basis)
+            vectors[own] = self.problem.layout.pack(weights)
+
+        on_all_cores(fill, range(0, len(seeds), _STARTS_TOGETHER))
         return vectors
 
     @in_own_precision
@@ -137,8 +146,10 @@ class Prepared:
 
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""
-        place, known = _places(records, points)
         loss = np.asarray(records.loss)
+        if (_sound(records) >= points).all():
+            return loss[:, :points]
+        place, known = _places(records, points)
         return np.where(known, np.take_along_axis(loss, place, axis=1), np.nan)
 
     def flow_time(self, clock: AnyArray) -> FloatArray:

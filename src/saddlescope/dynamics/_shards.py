@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 from saddlescope.arrays import Array
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.precision import to_numpy
-from saddlescope.running.cores import count_cores
+from saddlescope.running.cores import count_cores, on_all_cores
 
 Tree = TypeVar("Tree", bound=PyTree[Array])
 One = TypeVar("One")
@@ -50,7 +50,17 @@ class Shards:
         """The tree of all rows, of NumPy's arrays, from its shards."""
         if self.count == 1:
             return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.rows], shards[0])
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self.rows], *shards)
+        trees = [jax.tree.leaves(shard) for shard in shards]
+        joined = [np.empty((self.rows, *leaf.shape[1:]), leaf.dtype) for leaf in trees[0]]
+
+        def copy(number: int) -> None:
+            for whole, part in zip(joined, trees[number], strict=True):
+                begin = number * len(part)
+                own = whole[begin : begin + len(part)]
+                own[:] = part[: len(own)]
+
+        on_all_cores(copy, range(self.count))
+        return jax.tree.unflatten(jax.tree.structure(shards[0]), joined)
 
     def map(
         self,

@@ -1,8 +1,14 @@
-"""How many cores there are to work on."""
+"""The cores that there are to work on, and work for all of them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def count_cores() -> int:
@@ -11,3 +17,11 @@ def count_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def on_all_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function returns for each item, with a thread for every core; alone in this one."""
+    if len(items) == 1:
+        return [function(items[0])]
+    with ThreadPoolExecutor(count_cores()) as pool:
+        return list(pool.map(function, items))

@@ -104,23 +104,10 @@ class Records(eqx.Module):
     """What was seen between records, None where nothing is looked out for."""
 
     @classmethod
-    @compiled
     def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Records:
         """The first point of the grid recorded, the others empty."""
-        seeds, points = weights.shape[0], problem.grid.shape[-1]
-        path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
-        loss = problem.losses(weights)
-        index = jnp.ones(seeds, dtype=int)
-        return cls(
-            index=index,
-            due=problem.times(index),
-            last=weights,
-            converged=loss <= problem.threshold,
-            failed=~jnp.isfinite(loss),
-            loss=jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
-            path=path.at[:, 0].set(weights) if problem.keep_weights else path,
-            notes=None if problem.marks is None else Notes.begin(problem, weights),
-        )
+        # The weights themselves: a compiled function would return a copy of them.
+        return cls(last=weights, **_begun(problem, weights))
 
     def write(
         self, problem: Problem, due: Bool[Array, " S"], weights: Float[Array, "S n"]
@@ -148,6 +135,24 @@ class Records(eqx.Module):
     def active(self, problem: Problem) -> Bool[Array, " S"]:
         """The seeds that have further to go, [S]."""
         return (self.index < problem.points) & ~self.converged & ~self.failed
+
+
+@compiled
+def _begun(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
+    """All of the first records but the weights."""
+    seeds, points = weights.shape[0], problem.grid.shape[-1]
+    path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
+    loss = problem.losses(weights)
+    index = jnp.ones(seeds, dtype=int)
+    return {
+        "index": index,
+        "due": problem.times(index),
+        "converged": loss <= problem.threshold,
+        "failed": ~jnp.isfinite(loss),
+        "loss": jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
+        "path": path.at[:, 0].set(weights) if problem.keep_weights else path,
+        "notes": None if problem.marks is None else Notes.begin(problem, weights),
+    }
 
 
 class AbstractState(eqx.Module):

@@ -61,22 +61,27 @@ def advance(problem: Problem[AbstractStep], state: StepState, budget: int) -> tu
     return moved, int(taken)
 
 
-@compiled
 def begin(
     problem: Problem[AbstractStep], seeds: Int[Array, " S"], weights: Float[Array, "S n"]
 ) -> StepState:
     """The state at the first point of the grid."""
+    return StepState(
+        step=jnp.broadcast_to(problem.grid[..., 0], seeds.shape).astype(int),
+        weights=weights,
+        memory=_memories(problem, seeds, weights),
+        records=Records.begin(problem, weights),
+    )
 
+
+@compiled
+def _memories(
+    problem: Problem[AbstractStep], seeds: Int[Array, " S"], weights: Float[Array, "S n"]
+) -> PyTree[Array]:
     def remember(own: Problem[AbstractStep], row: tuple[Array, Array]) -> PyTree[Array]:
         vector, seed = row
         return own.rule.remember(own.layout.unpack(vector), seed)
 
-    return StepState(
-        step=jnp.broadcast_to(problem.grid[..., 0], seeds.shape).astype(int),
-        weights=weights,
-        memory=over_rows(remember, problem, (weights, seeds)),
-        records=Records.begin(problem, weights),
-    )
+    return over_rows(remember, problem, (weights, seeds))
 
 
 @compiled

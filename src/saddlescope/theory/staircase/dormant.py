@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +16,7 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.precision import in_float64
-from saddlescope.running.cores import count_cores
+from saddlescope.running.cores import on_all_cores
 from saddlescope.running.programs import compiled
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes, modes
@@ -182,8 +181,7 @@ def _in_blocks(
         places = np.minimum(np.arange(first, first + size), rows - 1)
         return in_float64(function)(*(array[places] for array in own), *shared)
 
-    with ThreadPoolExecutor(count_cores()) as pool:
-        blocks = list(pool.map(block, range(0, rows, size)))
+    blocks = on_all_cores(block, range(0, rows, size))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:rows], *blocks)
 
 
