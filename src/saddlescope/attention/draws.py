@@ -138,7 +138,7 @@ def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
 
 
 @cache
-def _compiled_block() -> Callable[..., FloatArray]:
+def _compiled_block() -> Callable[[AnyArray, AnyArray, AnyArray, AnyArray], FloatArray]:
     # JAX takes a second to import: whoever draws no start is spared it.
     import jax
 

@@ -19,7 +19,6 @@ from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
 from saddlescope.theory.parametrisation import is_merged, linear_model, population_law
-from saddlescope.theory.staircase.dormant import first_drop_delay
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -114,7 +113,7 @@ def _predictor(setting: Setting, by: str | None) -> str:
 def _by_quadrature(
     setting: Setting, levels: FloatArray, end: float, notes: list[str]
 ) -> list[PredictedSeed]:
-    """The drop times of all seeds at once (T18); of heads of higher rank the first alone."""
+    """The drop times of all seeds at once (T18)."""
     model, task, seeds = setting.model, setting.task, np.array(setting.seeds)
     check_weights_fit(model, task, len(seeds))
     weights = setting.init.ensemble(model, task, seeds)
@@ -127,15 +126,9 @@ def _by_quadrature(
         )
     times = np.full((len(seeds), len(levels) - 1), np.inf)
     margins = np.full(times.shape, np.inf)
-    try:
-        staircase = theory.dormant_staircase(model, task, weights)
-        times[:, : staircase.time.shape[1]] = staircase.time
-        margins[:, : staircase.time.shape[1]] = staircase.margin
-    except TheoryDoesNotApply as reason:
-        notes.append(str(reason))
-        runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
-        times[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
-        margins[:, 0] = runaways[:, 1] - runaways[:, 0] if runaways.shape[1] > 1 else np.inf
+    staircase = theory.dormant_staircase(model, task, weights)
+    times[:, : staircase.time.shape[1]] = staircase.time
+    margins[:, : staircase.time.shape[1]] = staircase.margin
     came = (times <= end) & small[:, None]
     return [
         PredictedSeed(

@@ -1,4 +1,4 @@
-r"""A dormant head as a particle: when it runs away, and where it is until then (T18).
+r"""Dormant heads as particles: when each runs away, and where it is until then (T18).
 
 While all maps are small the drive is constant. With θ = ∫v dt, a head's keys and queries along a
 mode of drive c move as $\hat k + \hat q = A e^{c\theta}$ and
@@ -10,259 +10,260 @@ most, and then runs away in finite time.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from dataclasses import dataclass
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float
+
+from saddlescope.checks import FloatArray
 
 # The quadrature: panels of so many nodes (Gauss and Legendre).
 _PANELS = 16
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _ALL_NODES = ((np.arange(_PANELS)[:, None] + (1 + _NODES) / 2) / _PANELS).reshape(-1)
 _ALL_WEIGHTS = np.tile(_WEIGHTS, _PANELS) / (2 * _PANELS)
+# Heads whose nodes are worked on together, in the cache and below what an allocator maps anew.
+_TOGETHER = 2**14 // _ALL_NODES.size
 # The way to infinity is cut where √F has grown by so much: no more than its inverse is left.
 _FAR = 1e12
-# Newton's steps to the minimum of F, to its root, and to a moment on the way.
-_TO_MINIMUM, _TO_ROOT, _TO_MOMENT = 12, 20, 8
+# Newton's steps at most: to the minimum of F, to its root, and to a moment on the way.
+_TO_MINIMUM, _TO_ROOT, _TO_MOMENT = 30, 30, 20
 # F is known to this share of its terms.
 _ROUNDING = 1e-13
 # Beside amplitudes of this share of the largest, zero is as good.
 _NEGLIGIBLE = 1e-40
 
 
-Panels: TypeAlias = tuple[Float[Array, " borders"], Float[Array, " borders"]]
-"""Borders along a way, and the time at each."""
-
-
-class Particle(eqx.Module):
-    """One head that moves towards greater θ at first, in a variable z along its way.
+@dataclass(frozen=True, eq=False)
+class Particles:
+    """Heads that move towards greater θ at first, each in a variable z along its way.
 
     θ − base is a sinh z about the minimum of F, where the head passes over it, and ±2b sinh²(z/2)
     from the root of F on its side, where F has one: the way is smooth in z even beside the
     separatrix, and where the head turns back, z passes through zero.
     """
 
-    value: Float[Array, ""]
+    value: Float[np.ndarray, " n"]
     """|v| at the start."""
-    rising: Float[Array, " D"]
+    rising: Float[np.ndarray, "n D"]
     """a_d at the base."""
-    falling: Float[Array, " D"]
+    falling: Float[np.ndarray, "n D"]
     """b_d at the base."""
-    drive: Float[Array, " D"]
-    base: Float[Array, ""]
+    drive: Float[np.ndarray, "n D"]
+    base: Float[np.ndarray, " n"]
     """θ there."""
-    at_base: Float[Array, ""]
+    at_base: Float[np.ndarray, " n"]
     """F there: 0 at a root."""
-    width: Float[Array, ""]
+    width: Float[np.ndarray, " n"]
     """a or b."""
-    has_root: Bool[Array, ""]
-    side: Float[Array, ""]
-    """Whether θ grows with z (1), or falls (−1): where the root lies ahead."""
-    start: Float[Array, ""]
+    has_root: Bool[np.ndarray, " n"]
+    turns: Bool[np.ndarray, " n"]
+    """Whether θ falls with z: where the root lies ahead."""
+    start: Float[np.ndarray, " n"]
     """z at the start."""
-    end: Float[Array, ""]
+    end: Float[np.ndarray, " n"]
     """z where it is as good as at infinity."""
 
-    @staticmethod
+    @classmethod
     def of(
-        value: Float[Array, ""],
-        rising: Float[Array, " D"],
-        falling: Float[Array, " D"],
-        drive: Float[Array, " D"],
-    ) -> Particle:
-        """A head of value |v|, with a_d ahead of it and b_d behind."""
-        largest = jnp.maximum(jnp.maximum(rising, falling).max(), value**2)
+        cls,
+        value: Float[np.ndarray, " n"],
+        rising: Float[np.ndarray, "n D"],
+        falling: Float[np.ndarray, "n D"],
+        drive: Float[np.ndarray, "n D"],
+    ) -> Particles:
+        """Heads of value |v|, with a_d ahead of them and b_d behind."""
+        largest = np.maximum(np.maximum(rising, falling).max(1), value**2)
+        driven = drive > 0
         rising, falling = (
-            jnp.where(drive > 0, jnp.maximum(own, _NEGLIGIBLE * largest), 0.0)
+            np.where(driven, np.maximum(own, _NEGLIGIBLE * largest[:, None]), 0.0)
             for own in (rising, falling)
         )
-        lowest = _minimum(rising, falling, drive)
-
-        def moved(by: Float[Array, ""]) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
-            return rising * jnp.exp(2 * drive * by), falling * jnp.exp(-2 * drive * by)
-
-        def height(at: Float[Array, ""]) -> Float[Array, ""]:
-            grown, fallen = jnp.expm1(2 * drive * at), jnp.expm1(-2 * drive * at)
-            return value**2 + (rising * grown + falling * fallen).sum()
-
-        ahead, behind = moved(lowest)
-        # What lies within rounding of zero counts as above it, in one place: XLA would compute it
-        # anew where it is used, and round it otherwise.
-        rounding = _ROUNDING * (value**2 + rising.sum() + falling.sum())
-        bottom = height(lowest)
-        bottom = jax.lax.optimization_barrier(
-            jnp.where(jnp.abs(bottom) < rounding, rounding, bottom)
-        )
-        has_root = bottom < 0
-        bend = (4 * drive**2 * (ahead + behind)).sum()
-        # From where it would be if F did not bend further, which is beyond it.
-        guess = lowest - jnp.sign(lowest) * jnp.sqrt(2 * jnp.maximum(-bottom, 0.0) / bend)
-        root = _root(value, rising, falling, drive, lowest, guess)
-        base = jnp.where(has_root, root, lowest)
-        over = jnp.sqrt(2 * jnp.maximum(bottom, 0.0) / bend)
-        width = jnp.where(has_root, jnp.abs(root - lowest), over)
-        turns = has_root & (lowest > 0)
-        side = jnp.where(turns, -1.0, 1.0)
-        rising, falling = moved(base)
-        near = 2 * jnp.arcsinh(jnp.sqrt(jnp.abs(base) / (2 * width)))
-        start = jnp.where(has_root, jnp.where(turns, -near, near), jnp.arcsinh(-base / width))
-        # The first of the modes to have grown by as much ends it.
-        onward = jnp.where(turns, falling, rising)
-        goal = jnp.log(_FAR**2 * largest) - jnp.log(jnp.where(drive > 0, onward, 1.0))
-        reach = jnp.where(drive > 0, goal / jnp.where(drive > 0, 2 * drive, 1.0), jnp.inf).min()
-        reach = jnp.maximum(reach, jnp.abs(base))
-        end = jnp.where(
-            has_root,
-            2 * jnp.arcsinh(jnp.sqrt(reach / (2 * width))),
-            jnp.arcsinh(reach / width),
-        )
-        return Particle(
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            lowest = _minimum(rising, falling, drive)
+            bottom = _height(value, rising, falling, drive, lowest)
+            # What lies within rounding of zero counts as above it.
+            rounding = _ROUNDING * (value**2 + rising.sum(1) + falling.sum(1))
+            bottom = np.where(np.abs(bottom) < rounding, rounding, bottom)
+            ahead, behind = _moved(rising, falling, drive, lowest)
+            bend = (4 * drive**2 * (ahead + behind)).sum(1)
+            has_root = bottom < 0
+            over = np.sqrt(2 * np.abs(bottom) / bend)
+            base, width = lowest.copy(), over.copy()
+            if has_root.any():
+                parts = (value, rising, falling, drive, lowest, over)
+                base[has_root] = _root(*(part[has_root] for part in parts))
+                width[has_root] = np.abs(base - lowest)[has_root]
+            turns = has_root & (lowest > 0)
+            rising, falling = _moved(rising, falling, drive, base)
+            near = 2 * np.arcsinh(np.sqrt(np.abs(base) / (2 * width)))
+            start = np.where(has_root, np.where(turns, -near, near), np.arcsinh(-base / width))
+            # The first of the modes to have grown by as much ends it.
+            onward = np.where(turns[:, None], falling, rising)
+            goal = np.log(_FAR**2 * largest)[:, None] - np.log(onward)
+            reach = np.where(driven, goal / (2 * drive), np.inf).min(1)
+            reach = np.maximum(reach, np.abs(base))
+            far = np.where(has_root, 2 * np.arcsinh(np.sqrt(reach / (2 * width))), 0.0)
+            end = np.where(has_root, far, np.arcsinh(reach / width))
+        return cls(
             value=value,
             rising=rising,
             falling=falling,
             drive=drive,
             base=base,
-            at_base=jnp.where(has_root, 0.0, bottom),
+            at_base=np.where(has_root, 0.0, bottom),
             width=width,
             has_root=has_root,
-            side=side,
+            turns=turns,
             start=start,
             end=end,
         )
 
-    def at(self, z: Float[Array, ""]) -> tuple[Array, Array, Array]:
-        """θ − base, √F, which is |v|, and dt/dz."""
-        half = jnp.exp(z / 2)
-        small, large = (half - 1 / half) / 2, (half + 1 / half) / 2
-        odd, even = 2 * small * large, 2 * small**2
-        offset = self.side * self.width * jnp.where(self.has_root, even, odd)
-        up, height = offset > 0, self.at_base
-        # Mode after mode, as whole rows of nodes: sums over a short axis take twice the time.
-        for drive, rising, falling in zip(self.drive, self.rising, self.falling, strict=True):
-            grown = _expm1(2 * drive * jnp.abs(offset))
-            fallen = -grown / (1 + grown)
-            height = height + jnp.where(
-                up, rising * grown + falling * fallen, rising * fallen + falling * grown
-            )
-        speed = jnp.sqrt(jnp.maximum(height, 1e-300))
-        slope = jnp.where(self.has_root, jnp.abs(odd), 1 + even)
-        return offset, speed, self.width * slope / speed
-
-    def between(self, low: Float[Array, ""], high: Float[Array, ""]) -> Float[Array, ""]:
-        """The time from one z to another."""
-        half = (high - low) / 2
-        at = low + half * (1 + jnp.asarray(_NODES))
-        return half * (jnp.asarray(_WEIGHTS) * jax.vmap(self.at)(at)[2]).sum()
-
-    def panels(self) -> Panels:
-        """The borders of the panels in z, and the time at each."""
-        span = self.end - self.start
-        borders = self.start + span * jnp.linspace(0.0, 1.0, _PANELS + 1)
-        # All nodes in one row: it is worth half of the time.
-        paces = jax.vmap(self.at)(self.start + span * jnp.asarray(_ALL_NODES))[2]
-        shares = (paces * jnp.asarray(_ALL_WEIGHTS)).reshape(_PANELS, -1).sum(axis=1)
-        return borders, jnp.concatenate([jnp.zeros(1), span * jnp.cumsum(shares)])
+    def __getitem__(self, own: slice | Bool[np.ndarray, " n"]) -> Particles:
+        """Some of them."""
+        return Particles(**{name: array[own] for name, array in vars(self).items()})
 
     @property
-    def is_driven(self) -> Bool[Array, ""]:
+    def is_driven(self) -> Bool[np.ndarray, " n"]:
         """Whether anything makes it run away."""
-        return (self.rising.sum() + self.falling.sum()) > 0
+        return (self.rising + self.falling > 0).any(1)
 
-    def runaway(self, panels: Panels) -> Float[Array, ""]:
-        """The time until it has run away; infinite where nothing drives it."""
-        return jnp.where(self.is_driven, panels[1][-1], jnp.inf)
+    def at(self, z: Float[np.ndarray, "n m"]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """θ − base, √F, which is |v|, and dt/dz at some z of each."""
+        half = np.exp(z / 2)
+        small, large = (half - 1 / half) / 2, (half + 1 / half) / 2
+        odd, even = 2 * small * large, 2 * small**2
+        rooted, width = self.has_root[:, None], self.width[:, None]
+        offset = width * np.where(rooted, np.where(self.turns[:, None], -even, even), odd)
+        up, size, height = offset > 0, np.abs(offset), self.at_base[:, None]
+        for mode in np.flatnonzero((self.drive > 0).any(0)):
+            rate, rising, falling = (
+                own[:, mode, None] for own in (self.drive, self.rising, self.falling)
+            )
+            grown = np.expm1(2 * rate * size)
+            ahead, behind = np.where(up, rising, falling), np.where(up, falling, rising)
+            height = height + grown * (ahead - behind / (1 + grown))
+        speed = np.sqrt(np.maximum(height, 1e-300))
+        return offset, speed, width * np.where(rooted, np.abs(odd), 1 + even) / speed
 
-    def after(
-        self, time: Float[Array, ""], panels: Panels
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """θ and v after a time before it runs away."""
-        borders, times = panels
-        panel = jnp.clip(jnp.searchsorted(times, time) - 1, 0, _PANELS - 1)
-        left, missing = borders[panel], time - times[panel]
-
-        def newton(
-            _: Int[Array, ""], state: tuple[Array, Array, Array]
-        ) -> tuple[Array, Array, Array]:
-            low, high, z = state
-            error = missing - self.between(left, z)
-            low, high = jnp.where(error > 0, z, low), jnp.where(error > 0, high, z)
-            return low, high, _between(z + error / self.at(z)[2], low, high)
-
-        right = borders[panel + 1]
-        z = jax.lax.fori_loop(0, _TO_MOMENT, newton, (left, right, (left + right) / 2))[2]
-        z = jnp.where(time > 0, z, self.start)
-        backward = self.has_root & (self.side < 0) & (z > 0)
-        offset, speed, _ = self.at(z)
-        theta = jnp.where(self.is_driven, self.base + offset, self.value * time)
-        return theta, jnp.where(backward, -speed, speed)
+    def ways(self) -> Ways:
+        """The time along the way of each."""
+        span = self.end - self.start
+        shares = np.empty((span.size, _PANELS))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, span.size, _TOGETHER):
+                own = slice(first, first + _TOGETHER)
+                nodes = self.start[own, None] + span[own, None] * _ALL_NODES
+                paces = self[own].at(nodes)[2] * _ALL_WEIGHTS
+                shares[own] = paces.reshape(-1, _PANELS, _NODES.size).sum(2)
+        times = np.zeros((span.size, _PANELS + 1))
+        np.cumsum(span[:, None] * shares, axis=1, out=times[:, 1:])
+        return Ways(self, times)
 
 
-def _between(
-    step: Float[Array, ""], low: Float[Array, ""], high: Float[Array, ""]
-) -> Float[Array, ""]:
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """Particles and the times at which they come by borders that cut their ways evenly in z."""
+
+    particles: Particles
+    times: Float[np.ndarray, "n borders"]
+
+    @property
+    def runaway(self) -> Float[np.ndarray, " n"]:
+        """The time until each has run away; infinite where nothing drives it."""
+        return np.where(self.particles.is_driven, self.times[:, -1], np.inf)
+
+    def after(self, time: Float[np.ndarray, " n"]) -> tuple[FloatArray, FloatArray]:
+        """θ and v of each after a time before it runs away."""
+        own, every = self.particles, np.arange(time.size)
+        panel = np.clip((self.times < time[:, None]).sum(1) - 1, 0, _PANELS - 1)
+        width = (own.end - own.start) / _PANELS
+        left = own.start + panel * width
+        missing = time - self.times[every, panel]
+        low, high, z = left, left + width, left + width / 2
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(_TO_MOMENT):
+                half = (z - left) / 2
+                nodes = left[:, None] + half[:, None] * (1 + _NODES)
+                error = missing - half * (own.at(nodes)[2] * _WEIGHTS).sum(1)
+                low, high = np.where(error > 0, z, low), np.where(error > 0, high, z)
+                step = _between(z + error / own.at(z[:, None])[2][:, 0], low, high)
+                done = np.abs(step - z) <= 1e-14 * (1 + np.abs(z))
+                z = step
+                if done.all():
+                    break
+            z = np.where(time > 0, z, own.start)
+            offset, speed = (part[:, 0] for part in own.at(z[:, None])[:2])
+        theta = np.where(own.is_driven, own.base + offset, own.value * time)
+        return theta, np.where(own.turns & (z > 0), -speed, speed)
+
+
+def _moved(
+    rising: FloatArray, falling: FloatArray, drive: FloatArray, by: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """a_d and b_d at another θ."""
+    return rising * np.exp(2 * drive * by[:, None]), falling * np.exp(-2 * drive * by[:, None])
+
+
+def _height(
+    value: FloatArray, rising: FloatArray, falling: FloatArray, drive: FloatArray, at: FloatArray
+) -> Float[np.ndarray, " n"]:
+    """F."""
+    grown, fallen = np.expm1(2 * drive * at[:, None]), np.expm1(-2 * drive * at[:, None])
+    height: FloatArray = value**2 + (rising * grown + falling * fallen).sum(1)
+    return height
+
+
+def _between(step: FloatArray, low: FloatArray, high: FloatArray) -> Float[np.ndarray, " n"]:
     """A step of Newton's where it stays inside, but for rounding; else the middle."""
     slip = 1e-6 * (high - low)
     inside = (step >= low - slip) & (step <= high + slip)
-    return jnp.where(inside, jnp.clip(step, low, high), (low + high) / 2)
+    return np.where(inside, np.clip(step, low, high), (low + high) / 2)
 
 
-def _expm1(x: Float[Array, ""]) -> Float[Array, ""]:
-    """eˣ − 1 of what is not negative, with one exponential."""
-    series = x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6)))))
-    return jnp.where(x < 0.01, series, jnp.exp(x) - 1)
-
-
-def _minimum(
-    rising: Float[Array, " D"], falling: Float[Array, " D"], drive: Float[Array, " D"]
-) -> Float[Array, ""]:
+def _minimum(rising: FloatArray, falling: FloatArray, drive: FloatArray) -> Float[np.ndarray, " n"]:
     """Where F is least: its slope's two parts balance, in logarithms nearly straight lines."""
     driven = drive > 0
-    safe = jnp.where(driven, drive, 1.0)
-    own = jnp.where(
-        driven,
-        (jnp.log(jnp.where(driven, falling, 1.0)) - jnp.log(jnp.where(driven, rising, 1.0)))
-        / (4 * safe),
-        0.0,
-    )
-    low = jnp.where(driven, own, jnp.inf).min()
-    high = jnp.where(driven, own, -jnp.inf).max()
-    low, high = (jnp.where(driven.any(), edge, 0.0) for edge in (low, high))
-
-    def newton(_: Int[Array, ""], state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        low, high, at = state
-        # About a point that keeps both sums within range.
-        ahead = jnp.where(driven, safe * rising * jnp.exp(2 * safe * at), 0.0)
-        behind = jnp.where(driven, safe * falling * jnp.exp(-2 * safe * at), 0.0)
-        up, down = jnp.maximum(ahead.sum(), 1e-300), jnp.maximum(behind.sum(), 1e-300)
-        difference = jnp.log(up) - jnp.log(down)
-        slope = 2 * ((safe * ahead).sum() / up + (safe * behind).sum() / down)
-        low = jnp.where(difference < 0, at, low)
-        high = jnp.where(difference < 0, high, at)
-        return low, high, _between(at - difference / jnp.maximum(slope, 1e-300), low, high)
-
-    return jax.lax.fori_loop(0, _TO_MINIMUM, newton, (low, high, (low + high) / 2))[2]
+    own = np.where(driven, (np.log(falling) - np.log(rising)) / (4 * drive), np.nan)
+    some = driven.any(1)
+    low = np.where(driven, own, np.inf).min(1, where=driven, initial=np.inf)
+    high = np.where(driven, own, -np.inf).max(1, where=driven, initial=-np.inf)
+    low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
+    at = (low + high) / 2
+    for _ in range(_TO_MINIMUM):
+        ahead, behind = _moved(drive * rising, drive * falling, drive, at)
+        up, down = np.maximum(ahead.sum(1), 1e-300), np.maximum(behind.sum(1), 1e-300)
+        difference = np.log(up) - np.log(down)
+        slope = 2 * ((drive * ahead).sum(1) / up + (drive * behind).sum(1) / down)
+        low, high = np.where(difference < 0, at, low), np.where(difference < 0, high, at)
+        step = _between(at - difference / np.maximum(slope, 1e-300), low, high)
+        moved = np.abs(step - at) * drive.max(1)
+        at = step
+        if (moved < 1e-12).all():
+            break
+    return at
 
 
 def _root(
-    value: Float[Array, ""],
-    rising: Float[Array, " D"],
-    falling: Float[Array, " D"],
-    drive: Float[Array, " D"],
-    lowest: Float[Array, ""],
-    guess: Float[Array, ""],
-) -> Float[Array, ""]:
+    value: FloatArray,
+    rising: FloatArray,
+    falling: FloatArray,
+    drive: FloatArray,
+    lowest: FloatArray,
+    over: FloatArray,
+) -> Float[np.ndarray, " n"]:
     """The root of F between the start and its minimum: Newton's steps come from one side."""
-    near, far = jnp.minimum(lowest, 0.0), jnp.maximum(lowest, 0.0)
-
-    def newton(_: Int[Array, ""], at: Float[Array, ""]) -> Float[Array, ""]:
-        grown, fallen = jnp.expm1(2 * drive * at), jnp.expm1(-2 * drive * at)
-        height = value**2 + (rising * grown + falling * fallen).sum()
-        slope = (2 * drive * (rising * (1 + grown) - falling * (1 + fallen))).sum()
-        step = at - height / jnp.where(slope == 0, 1.0, slope)
+    near, far = np.minimum(lowest, 0.0), np.maximum(lowest, 0.0)
+    # From where it would be if F did not bend further, which is beyond it.
+    at = np.clip(lowest - np.sign(lowest) * over, near, far)
+    for _ in range(_TO_ROOT):
+        ahead, behind = _moved(rising, falling, drive, at)
+        slope = (2 * drive * (ahead - behind)).sum(1)
+        height = _height(value, rising, falling, drive, at)
         # Between the start and the minimum, whatever rounding makes of it.
-        return jnp.clip(step, near, far)
-
-    return jax.lax.fori_loop(0, _TO_ROOT, newton, jnp.clip(guess, near, far))
+        step = np.clip(at - height / np.where(slope == 0, 1.0, slope), near, far)
+        moved = np.abs(step - at)
+        at = step
+        if (moved <= 1e-15 * np.abs(lowest)).all():
+            break
+    return at

@@ -67,7 +67,7 @@ class DropTimeLaw:
         return np.where(inside, curve.derivative()(np.clip(given, curve.x[0], curve.x[-1])), 0.0)
 
     def sample(self, count: int, *, drops: int = 1, first: int = 0) -> Float[np.ndarray, "S drops"]:
-        """The drop times of fresh starts, the first `drops` of each; those of rank one jointly.
+        """The drop times of fresh starts, the first `drops` of each, jointly.
 
         `first` numbers the first of them: others come from other numbers.
         """
@@ -107,7 +107,7 @@ def drop_time_law(
     """The law of the first drop of separate attention over random starts of a scale w (T18).
 
     Exact as w falls to zero, at any rank, but for 131 072 heads that stand for all: quantiles are
-    good to about a percent. Later drops, at rank one, are those of `DropTimeLaw.sample`.
+    good to about a percent. Later drops are those of `DropTimeLaw.sample`.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression

@@ -1,0 +1,187 @@
+"""Ensembles of dormant heads: the runaway times of all, and the race for the modes (T18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.running.cores import on_all_cores
+from saddlescope.theory.landscape._modes import Modes
+from saddlescope.theory.staircase._particle import Particles, Ways
+from saddlescope.theory.staircase._pickup import Rise, rise_beside, rise_from_rest
+
+# Seeds whose heads are worked on together.
+_TOGETHER = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Climbed:
+    """The drops of every seed, a column each; infinite and head −1 where none comes."""
+
+    time: Float[np.ndarray, "S M"]
+    head: Int[np.ndarray, "S M"]
+    margin: Float[np.ndarray, "S M"]
+
+
+@dataclass(frozen=True, eq=False)
+class DormantHeads:
+    """Seeds of heads along the modes of a task, all of them small."""
+
+    modes: Modes
+    value: Float[np.ndarray, "S H"]
+    """v."""
+    sums: Float[np.ndarray, "S H R D"]
+    """A at θ = 0."""
+    differences: Float[np.ndarray, "S H R D"]
+    """B there."""
+
+    @property
+    def order(self) -> Int[np.ndarray, " M"]:
+        """The modes that there are heads for, in the order in which they are learned."""
+        _, heads, pairs, _ = self.sums.shape
+        return self.modes.order[: heads * pairs]
+
+    def runaways(self) -> Float[np.ndarray, "S H"]:
+        """When each head would run away, were it alone."""
+
+        def times(own: DormantHeads) -> FloatArray:
+            race = _Race.begin(own)
+            return race.ways(np.full(own.value.shape, True))[0].runaway.reshape(own.value.shape)
+
+        return np.concatenate(on_all_cores(times, self._blocks()))
+
+    def staircase(self) -> Climbed:
+        """Every drop of every seed."""
+
+        def climbed(own: DormantHeads) -> tuple[AnyArray, ...]:
+            race = _Race.begin(own)
+            drops = [race.drop(int(mode)) for mode in self.order]
+            return tuple(np.stack(parts, axis=1) for parts in zip(*drops, strict=True))
+
+        parts = zip(*on_all_cores(climbed, self._blocks()), strict=True)
+        return Climbed(*(np.concatenate(part) for part in parts))
+
+    def _blocks(self) -> list[DormantHeads]:
+        own = ("value", "sums", "differences")
+        return [
+            replace(self, **{name: getattr(self, name)[first : first + _TOGETHER] for name in own})
+            for first in range(0, max(len(self.value), 1), _TOGETHER)
+        ]
+
+
+@dataclass(eq=False)
+class _Race:
+    """A block of seeds from one drop to the next; what it holds changes as it goes."""
+
+    modes: Modes
+    now: Float[np.ndarray, " S"]
+    value: Float[np.ndarray, "S H"]
+    sums: Float[np.ndarray, "S H R D"]
+    """A of heads that hold nothing; of the others what grows beside that which they hold."""
+    differences: Float[np.ndarray, "S H R D"]
+    drive: Float[np.ndarray, " D"]
+    """Of the modes that are left."""
+    held: Float[np.ndarray, "S H"]
+    """The amplitudes of what each head holds."""
+    room: Int[np.ndarray, "S H"]
+    """How many modes more each can learn."""
+
+    @classmethod
+    def begin(cls, heads: DormantHeads) -> _Race:
+        return cls(
+            modes=heads.modes,
+            now=np.zeros(len(heads.value)),
+            value=heads.value.copy(),
+            sums=heads.sums.copy(),
+            differences=heads.differences.copy(),
+            drive=heads.modes.drive.copy(),
+            held=np.zeros(heads.value.shape),
+            room=np.full(heads.value.shape, heads.sums.shape[2]),
+        )
+
+    def ways(self, racing: Bool[np.ndarray, "S H"]) -> tuple[Ways, Bool[np.ndarray, " n"]]:
+        """The ways of some heads as particles, and which of them begin towards greater θ."""
+        value = self.value[racing]
+        rising, falling = ((own[racing] ** 2).sum(1) / 4 for own in (self.sums, self.differences))
+        # One that is at rest begins to move as the drive pulls it.
+        pull = (self.drive * (rising - falling)).sum(1)
+        forward = np.where(value == 0, pull >= 0, value > 0)
+        ahead, behind = (
+            np.where(forward[:, None], one, other)
+            for one, other in ((rising, falling), (falling, rising))
+        )
+        drive = np.broadcast_to(self.drive, ahead.shape)
+        return Particles.of(np.abs(value), ahead, behind, drive).ways(), forward
+
+    def drop(self, mode: int) -> tuple[FloatArray, AnyArray, FloatArray]:
+        """Go to where the others feel the next drop: its time, its head, and its margin."""
+        racing = self.held == 0
+        ways, forward = self.ways(racing)
+        # What grows in the end: the sums, or the differences of a head whose value is negative.
+        upward = np.full(racing.shape, True)
+        upward[racing] = forward != ways.particles.turns
+        growing = np.where(upward[:, :, None, None], self.sums, self.differences)
+        rise = self._rise(mode, racing, ways.runaway, growing)
+        seeds = np.arange(len(self.now))
+        first = rise.half.argmin(1)
+        soonest = rise.half[seeds, first]
+        others = rise.half.copy()
+        others[seeds, first] = np.inf
+        came = np.isfinite(soonest)
+        wait = np.where(came, np.maximum(rise.felt[seeds, first], 0.0), 0.0)
+        time = self.now + soonest
+        with np.errstate(invalid="ignore"):
+            margin = np.where(came, others.min(1) - soonest, np.inf)
+        self._go_on(wait, racing, ways, forward)
+        self._learn(mode, seeds[came], first[came], growing, rise.theta)
+        self.now = self.now + wait
+        self.drive[mode] = 0.0
+        return time, np.where(came, first, -1), margin
+
+    def _rise(
+        self, mode: int, racing: Bool[np.ndarray, "S H"], runaway: FloatArray, growing: FloatArray
+    ) -> Rise:
+        """When each head would learn the mode, [S, H]; never where it has no room for it."""
+        drive, amplitude = float(self.drive[mode]), float(self.modes.amplitude[mode])
+        size = (growing[..., mode] ** 2).sum(2) / 4
+        parts = [np.full(racing.shape, np.inf) for _ in range(3)]
+        beside = ~racing & (self.room > 0) & (size > 0)
+        begin = np.cbrt(self.held[beside]) * size[beside]
+        for own, rise in (
+            (racing, rise_from_rest(runaway, size[racing], drive, amplitude)),
+            (beside, rise_beside(self.held[beside], begin, drive, amplitude)),
+        ):
+            for part, values in zip(parts, (rise.half, rise.felt, rise.theta), strict=True):
+                part[own] = values
+        return Rise(*parts)
+
+    def _go_on(
+        self, wait: FloatArray, racing: Bool[np.ndarray, "S H"], ways: Ways, forward: AnyArray
+    ) -> None:
+        """Carry every head on, as if nothing were learned."""
+        waits = np.broadcast_to(wait[:, None], racing.shape)
+        theta = np.where(self.room > 0, np.cbrt(self.held) * waits, 0.0)
+        away, speed = ways.after(waits[racing])
+        sign = np.where(forward, 1.0, -1.0)
+        theta[racing], self.value[racing] = sign * away, sign * speed
+        grown = np.exp(self.drive * theta[:, :, None, None])
+        self.sums *= grown
+        self.differences /= grown
+
+    def _learn(
+        self, mode: int, seeds: AnyArray, heads: AnyArray, growing: FloatArray, theta: FloatArray
+    ) -> None:
+        """Give the mode to the winners; what is left of them grows beside it."""
+        own = (seeds, heads)
+        grown = growing[own] * np.exp(self.drive * theta[own][:, None, None])
+        along = grown[:, :, mode]
+        along = along / np.sqrt((along**2).sum(1, keepdims=True))
+        grown -= along[:, :, None] * (along[:, :, None] * grown).sum(1, keepdims=True)
+        self.room[own] -= 1
+        self.sums[own] = np.where(self.room[own][:, None, None] > 0, grown, 0.0)
+        self.differences[own] = 0.0
+        self.held[own] += self.modes.amplitude[mode]
+        self.value[own] = np.cbrt(self.held[own])
