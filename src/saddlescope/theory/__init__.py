@@ -62,7 +62,13 @@ from saddlescope.theory.staircase.dormant import (
     first_drop_times,
     runaway_times,
 )
-from saddlescope.theory.staircase.drops import PredictedDrop, Staircase, predict_staircase
+from saddlescope.theory.staircase.drops import (
+    PredictedDrop,
+    Staircase,
+    Staircases,
+    predict_staircase,
+    predict_staircases,
+)
 from saddlescope.theory.staircase.law import DropTimeLaw, drop_time_law
 
 __all__ = [
@@ -87,6 +93,7 @@ __all__ = [
     "Predictor",
     "SaddleGraph",
     "Staircase",
+    "Staircases",
     "TimeCourse",
     "UncoupledModes",
     "algorithms",
@@ -123,6 +130,7 @@ __all__ = [
     "plateau_duration",
     "plateau_losses",
     "predict_staircase",
+    "predict_staircases",
     "principal_component_regression",
     "ridge",
     "runaway_times",

@@ -117,6 +117,20 @@ def one_seed(model: AbstractAttention, weights: GivenWeights, dimension: int) ->
     return checked
 
 
+def normalised_ensemble(
+    model: AbstractAttention, task: object, weights: GivenWeights
+) -> tuple[Weights, bool]:
+    """As `normalised_weights`, of one seed or of many: with seeds in front, and if they had any."""
+    check_blocks(model, task)
+    law = population_law(task)
+    checked = linear_model(model).check_weights(weights, law.dimension)
+    scale = model.gain(law.fixed_length) ** (1 / model.degree)
+    name, shape = next(iter(model.shapes(law.dimension).items()))
+    has_seeds = checked[name].ndim > len(shape)
+    scaled = {key: scale * (one if has_seeds else one[None]) for key, one in checked.items()}
+    return linear_model(model).to_attention(scaled), has_seeds
+
+
 def scaled_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:
     r"""The model's weights that compute without its gain what the given ones compute (section 0).
 

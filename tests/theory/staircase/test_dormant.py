@@ -141,3 +141,11 @@ def test_where_it_does_not_hold_it_says_so() -> None:
     rotating = ss.InContextRegression([1, 0.3], 31, [0.5, 0.9], [1, 1])
     with pytest.raises(TheoryDoesNotApply, match="a learned head may rotate"):
         dormant_staircase(model, rotating, ss.RandomStart().ensemble(model, rotating, np.arange(2)))
+
+
+def test_on_the_separatrix_a_head_never_runs_away() -> None:
+    """Where the two smallest of v², k², q² tie it comes to rest, and the drop never comes."""
+    model = ss.SeparateAttention(heads=1)
+    for v, k, q in ((-0.01, 0.01, 0.01), (0.0, 0.02, 0.0), (-0.01, 0.01, 0.03)):
+        tied = {"v": [v], "k": [[[k, 0, 0, 0]]], "q": [[[q, 0, 0, 0]]]}
+        assert runaway_times(model, TASK, tied).tolist() == [np.inf]

@@ -1,140 +1,203 @@
-"""Heads of separate attention in the common eigenbasis: their flow and their losses."""
+"""Heads of separate attention in the common eigenbasis, of many seeds at once: their flow."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
 
 
-class _Part(NamedTuple):
-    """Heads under one force: views of values, keys and queries, and their own part of the map.
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Who has won what so far, in every seed; seeds come last, where NumPy is fastest."""
 
-    `own_keys` and `own_queries` are whitened, $B^{1/2}k$ and $\\Lambda_q^{1/2}q$, and free of the
-    directions that the winners before hold.
-    """
-
-    heads: slice
-    force: Float[np.ndarray, "D D"]
-    value: Float[np.ndarray, "h 1 1"]
-    keys: Float[np.ndarray, "h R D"]
-    queries: Float[np.ndarray, "h R D"]
-    own_keys: Float[np.ndarray, "h R D"]
-    own_queries: Float[np.ndarray, "h R D"]
+    place: Int[np.ndarray, "H S"]
+    """The place of each head among the winners, −1 of those that have won nothing."""
+    held: Bool[np.ndarray, "H D S"]
+    """The modes that each holds."""
+    settled: Bool[np.ndarray, "H S"]
+    """Which of the winners stand still: their maps are what they have learned."""
 
     @property
-    def overlaps(self) -> tuple[FloatArray, FloatArray]:
-        r"""$k_r^\top B k_s$ and $q_r^\top\Lambda_q q_s$ of each head's own part, `[h, R, R]`."""
-        return self.own_keys @ self.own_keys.mT, self.own_queries @ self.own_queries.mT
+    def racing(self) -> Bool[np.ndarray, "H S"]:
+        """The heads that have won nothing."""
+        return self.place < 0
+
+    @property
+    def moving(self) -> Bool[np.ndarray, "H S"]:
+        """The winners that do not stand still."""
+        return ~self.racing & ~self.settled
+
+    @property
+    def given(self) -> Bool[np.ndarray, "D S"]:
+        """The modes that somebody holds."""
+        return np.asarray(self.held.any(0))
+
+    @property
+    def count(self) -> Int[np.ndarray, " S"]:
+        """How many modes are learned."""
+        return self.held.sum((0, 1))
+
+    @property
+    def before(self) -> Bool[np.ndarray, "H H S"]:
+        """Whether the first head feels the second: a winner that has won before it has."""
+        first, second = self.place[:, None], self.place[None]
+        return (second >= 0) & ((first < 0) | (second < first))
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Projectors on the directions that each winner that moves holds, whitened; zero of others."""
+
+    left: Float[np.ndarray, "H D D S"]
+    right: Float[np.ndarray, "H D D S"]
+
+    @classmethod
+    def none(cls, heads: int, dimension: int, seeds: int) -> Spans:
+        """Of nobody."""
+        return cls(*(np.zeros((heads, dimension, dimension, seeds)) for _ in range(2)))
+
+    @classmethod
+    def of(cls, modes: Modes, pairs: int, order: Order, own: Float[np.ndarray, "H D D S"]) -> Spans:
+        """Those of maps: of as many leading singular directions as a head holds modes."""
+        spans = cls.none(*order.held.shape)
+        moving = order.moving
+        if not moving.any():
+            return spans
+        roots = np.sqrt(np.outer(modes.summary, modes.query_eigenvalues))
+        whitened = np.moveaxis(own, 3, 1)[moving] * roots
+        if pairs == 1:
+            # A map of rank one times its transpose is the projector, but for its size.
+            size = (whitened**2).sum((1, 2))[:, None, None]
+            np.moveaxis(spans.left, 3, 1)[moving] = whitened @ whitened.mT / size
+            np.moveaxis(spans.right, 3, 1)[moving] = whitened.mT @ whitened / size
+            return spans
+        left, _, right = np.linalg.svd(whitened)
+        count = order.held.sum(1)[moving]
+        first = (np.arange(roots.shape[0]) < count[:, None]).astype(float)
+        for span, vectors in ((spans.left, left.mT), (spans.right, right)):
+            taken = vectors * first[:, :, None]
+            np.moveaxis(span, 3, 1)[moving] = taken.mT @ taken
+        return spans
+
+    def at(self, seeds: AnyArray) -> Spans:
+        """Those of some seeds."""
+        return Spans(self.left[..., seeds], self.right[..., seeds])
+
+
+@dataclass(frozen=True, eq=False)
+class Felt:
+    """What the heads of one moment feel."""
+
+    velocity: Float[np.ndarray, "H n S"]
+    own: Float[np.ndarray, "H D D S"]
+    """$P W_i P'$ of every head."""
+    falls: Float[np.ndarray, "H S"]
+    """By how much each lowers the loss, given those that it feels."""
 
 
 class Heads:
     r"""The flow of winners, each of which feels those before it, and of heads that feel them all.
 
-    A row holds one head: its value, its R keys and its R queries, `[1 + 2RD]`; winners come first,
-    and `learned` says how many modes each of them holds. With $C = \Lambda\Sigma_w\Lambda_q$ the
-    force on head i is $G_i = C - B(P W_i P' + \sum_j W_j)\Lambda_q$ over the winners j before it.
-    P and P' take out the directions that those winners hold: what head i adds there they give up,
-    since they move so much faster. `standing[D, D]` is the map of winners that no longer move,
-    along `held` directions.
+    A head is a row of its value, its R keys and its R queries, `[1 + 2RD]`. With
+    $C = \Lambda\Sigma_w\Lambda_q$ the force on head i is
+    $G_i = C - B(P W_i P' + \sum_j W_j)\Lambda_q$ over the winners j before it. P and P' take out
+    what those winners hold: what head i adds there they give up, since they move so much faster.
+    `spans` are the projectors on what those that move hold.
     """
 
-    def __init__(
-        self, modes: Modes, rank: int, learned: Sequence[int], standing: FloatArray, held: int
-    ) -> None:
-        self._shape = (-1, rank, modes.dimension)
-        self._learned = learned
-        self._left, self._right = np.sqrt(modes.summary), np.sqrt(modes.query_eigenvalues)
-        self._damping = np.outer(modes.summary, modes.query_eigenvalues)
-        drive = np.diag(modes.drive)
-        self._force = drive - self._damping * standing
-        self._loss = modes.label_power - float(((drive + self._force) * standing).sum())
-        left, _, right = np.linalg.svd(self._left[:, None] * standing * self._right)
-        self._spans = left[:, :held], right[:held].T
+    def __init__(self, modes: Modes, pairs: int, order: Order, spans: Spans) -> None:
+        self._modes, self._pairs = modes, pairs
+        self.damping = np.outer(modes.summary, modes.query_eigenvalues)
+        r"""$b_d\kappa_e$."""
+        self._damping = self.damping[:, :, None]
+        settled = (order.held & order.settled[:, None]).any(0)
+        dimension = modes.dimension
+        standing = np.where(settled, modes.amplitude[:, None], 0.0)
+        force = np.zeros((dimension, dimension, settled.shape[1]))
+        every = np.arange(dimension)
+        force[every, every] = modes.drive[:, None] - np.diagonal(self._damping).T * standing
+        self._force = force
+        fallen: FloatArray = (standing * modes.drive[:, None]).sum(0)
+        self.settled_fall = fallen
+        """By how much those that stand still lower the loss, [S]."""
+        feels = order.before & order.moving[None]
+        self._feels = feels.astype(float) if feels.any() else None
+        is_open = np.where(settled, 0.0, 1.0)
+        self._open_maps = is_open[:, None] * is_open
+        self._outside: tuple[FloatArray, FloatArray] | None = None
+        if self._feels is not None:
+            self._outside = (
+                _without(self._feels, spans.left, np.sqrt(modes.summary)),
+                _without(self._feels, spans.right, np.sqrt(modes.query_eigenvalues)),
+            )
 
-    def velocity(self, rows: Float[np.ndarray, "H n"]) -> Float[np.ndarray, "H n"]:
-        """The velocity of every head (T3)."""
-        speeds = np.empty_like(rows)
-        for part in self._parts(rows):
-            on_keys, on_queries = part.overlaps
-            own_pull = self._left * (on_queries @ part.own_keys)
-            pull = part.queries @ part.force.T - part.value * own_pull
-            own_push = self._right * (on_keys @ part.own_queries)
-            push = part.keys @ part.force - part.value * own_push
-            speed, key_speed, query_speed = self._split(speeds[part.heads])
-            speed[:, 0, 0] = (part.keys * pull).sum((1, 2))
-            key_speed[:] = part.value * pull
-            query_speed[:] = part.value * push
-        return speeds
+    def parts(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Views of values `[H, S]`, keys and queries `[H, R, D, S]`."""
+        heads, size, seeds = rows.shape
+        middle = (size + 1) // 2
+        shape = (heads, self._pairs, -1, seeds)
+        return rows[:, 0], rows[:, 1:middle].reshape(shape), rows[:, middle:].reshape(shape)
 
-    def losses(self, rows: Float[np.ndarray, "H n"]) -> tuple[float, Float[np.ndarray, " others"]]:
-        """The loss of the winners together, and the loss with each one of the others added."""
-        together, with_other = self._loss, np.empty(0)
-        for part in self._parts(rows):
-            on_keys, on_queries = part.overlaps
-            linear = (part.keys * (part.queries @ part.force.T)).sum((1, 2))
-            size = part.value[:, 0, 0]
-            losses = together - size * (2 * linear - size * (on_keys * on_queries).sum((1, 2)))
-            if part.heads.start < len(self._learned):
-                together = float(losses[0])
-            else:
-                with_other = losses
-        return together, with_other
+    def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:
+        """The velocity of every head (T3), and what it lowers the loss by."""
+        maps, own = self._maps(rows)
+        force = self._felt_force(own)
+        damped = self._damping * own
+        falls = np.einsum("hdes,hdes->hs", maps, force + force)
+        falls -= np.einsum("hdes,hdes->hs", damped, own)
+        return Felt(self._velocity(rows, force - damped), own, falls)
 
-    def own_maps(self, rows: Float[np.ndarray, "H n"]) -> Float[np.ndarray, "H D D"]:
-        """$P W_i P'$ of every head."""
-        scale = np.outer(self._left, self._right)
-        maps = [part.value * (part.own_keys.mT @ part.own_queries) for part in self._parts(rows)]
-        whitened = np.concatenate(maps)
-        return np.divide(whitened, scale, out=np.zeros_like(whitened), where=scale > 0)
+    def velocity(self, rows: Float[np.ndarray, "H n S"]) -> Float[np.ndarray, "H n S"]:
+        """The velocity alone."""
+        own = self._maps(rows)[1]
+        return self._velocity(rows, self._felt_force(own) - self._damping * own)
 
-    def _parts(self, rows: FloatArray) -> Iterator[_Part]:
-        force, spans = self._force, self._spans
-        for head, count in enumerate(self._learned):
-            part = self._part(rows, slice(head, head + 1), force, spans)
-            yield part
-            own = part.value[0] * (part.own_keys[0].T @ part.own_queries[0])
-            force = force - self._left[:, None] * own * self._right
-            spans = _widen(spans, part, own, count)
-        if len(self._learned) < len(rows):
-            yield self._part(rows, slice(len(self._learned), len(rows)), force, spans)
+    def _maps(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The map of each head, and what of it lies outside of what others hold."""
+        value, keys, queries = self.parts(rows)
+        maps = np.einsum("hrds,hres->hdes", keys, queries)
+        maps *= value[:, None, None]
+        if self._outside is None:
+            return maps, maps * self._open_maps
+        kept = (
+            np.einsum("hdes,hres->hrds", outside, part)
+            for outside, part in zip(self._outside, (keys, queries), strict=True)
+        )
+        own = np.einsum("hrds,hres->hdes", *kept)
+        own *= value[:, None, None]
+        own *= self._open_maps
+        return maps, own
 
-    def _part(
-        self,
-        rows: FloatArray,
-        heads: slice,
-        force: FloatArray,
-        spans: tuple[FloatArray, FloatArray],
-    ) -> _Part:
-        value, keys, queries = self._split(rows[heads])
-        own_keys, own_queries = keys * self._left, queries * self._right
-        left, right = spans
-        if left.shape[1]:
-            own_keys = own_keys - (own_keys @ left) @ left.T
-            own_queries = own_queries - (own_queries @ right) @ right.T
-        return _Part(heads, force, value, keys, queries, own_keys, own_queries)
+    def _felt_force(self, own: FloatArray) -> FloatArray:
+        """The force of what each head feels besides itself."""
+        if self._feels is None:
+            return self._force[None]
+        others = np.einsum("ijs,jdes->ides", self._feels, own)
+        others *= self._damping
+        return np.subtract(self._force, others, out=others)
 
-    def _split(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Views of values `[h, 1, 1]`, keys and queries `[h, R, D]`."""
-        middle = (rows.shape[1] + 1) // 2
-        keys, queries = rows[:, 1:middle], rows[:, middle:]
-        return rows[:, :1, None], keys.reshape(self._shape), queries.reshape(self._shape)
+    def _velocity(self, rows: FloatArray, force: FloatArray) -> FloatArray:
+        value, keys, queries = self.parts(rows)
+        pull = np.einsum("hdes,hres->hrds", force, queries)
+        push = np.einsum("hdes,hrds->hres", force, keys)
+        velocity = np.empty_like(rows)
+        speed, key_speed, query_speed = self.parts(velocity)
+        np.einsum("hrds,hrds->hs", keys, pull, out=speed)
+        np.multiply(value[:, None, None], pull, out=key_speed)
+        np.multiply(value[:, None, None], push, out=query_speed)
+        return velocity
 
 
-def _widen(
-    spans: tuple[FloatArray, FloatArray], part: _Part, own: FloatArray, count: int
-) -> tuple[FloatArray, FloatArray]:
-    """The spans with the directions that one more winner holds."""
-    keys, queries = part.own_keys[0], part.own_queries[0]
-    if len(keys) == 1:
-        left, right = (pair.T / math.sqrt(pair[0] @ pair[0]) for pair in (keys, queries))
-    else:
-        vectors, _, others = np.linalg.svd(own)
-        left, right = vectors[:, :count], others[:count].T
-    return np.hstack([spans[0], left]), np.hstack([spans[1], right])
+def _without(feels: FloatArray, span: FloatArray, root: FloatArray) -> Float[np.ndarray, "H D D S"]:
+    """What takes out of each head what the winners that it feels hold."""
+    outside: FloatArray = -np.einsum("ijs,jdes->ides", feels, span)
+    every = np.arange(root.size)
+    outside[:, every, every] += 1.0
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    whitened: FloatArray = outside * (inverse[:, None] * root)[:, :, None]
+    return whitened

@@ -30,6 +30,8 @@ _FAR = 1e12
 _TO_MINIMUM, _TO_ROOT, _TO_MOMENT = 30, 30, 20
 # F is known to this share of its terms.
 _ROUNDING = 1e-13
+# A minimum within this of the start, in units of 1/c, is not behind it.
+_AHEAD = 1e-9
 # Beside amplitudes of this share of the largest, zero is as good.
 _NEGLIGIBLE = 1e-40
 
@@ -59,6 +61,8 @@ class Particles:
     has_root: Bool[np.ndarray, " n"]
     turns: Bool[np.ndarray, " n"]
     """Whether θ falls with z: where the root lies ahead."""
+    stops: Bool[np.ndarray, " n"]
+    """Whether it comes to rest at the minimum of F."""
     start: Float[np.ndarray, " n"]
     """z at the start."""
     end: Float[np.ndarray, " n"]
@@ -82,9 +86,11 @@ class Particles:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             lowest = _minimum(rising, falling, drive)
             bottom = _height(value, rising, falling, drive, lowest)
-            # What lies within rounding of zero counts as above it.
+            # Within rounding of zero a head comes to rest there: the separatrix.
             rounding = _ROUNDING * (value**2 + rising.sum(1) + falling.sum(1))
-            bottom = np.where(np.abs(bottom) < rounding, rounding, bottom)
+            is_flat = np.abs(bottom) <= rounding
+            stops = is_flat & (lowest * drive.max(1) > -_AHEAD)
+            bottom = np.where(is_flat, rounding, bottom)
             ahead, behind = _moved(rising, falling, drive, lowest)
             bend = (4 * drive**2 * (ahead + behind)).sum(1)
             has_root = bottom < 0
@@ -115,6 +121,7 @@ class Particles:
             width=width,
             has_root=has_root,
             turns=turns,
+            stops=stops,
             start=start,
             end=end,
         )
@@ -170,8 +177,9 @@ class Ways:
 
     @property
     def runaway(self) -> Float[np.ndarray, " n"]:
-        """The time until each has run away; infinite where nothing drives it."""
-        return np.where(self.particles.is_driven, self.times[:, -1], np.inf)
+        """The time until each has run away; infinite where nothing drives it, or it stops."""
+        goes = self.particles.is_driven & ~self.particles.stops
+        return np.where(goes, self.times[:, -1], np.inf)
 
     def after(self, time: Float[np.ndarray, " n"]) -> tuple[FloatArray, FloatArray]:
         """θ and v of each after a time before it runs away."""
@@ -193,9 +201,11 @@ class Ways:
                 if done.all():
                     break
             z = np.where(time > 0, z, own.start)
+            z = np.where(own.stops, np.minimum(z, 0.0), z)
             offset, speed = (part[:, 0] for part in own.at(z[:, None])[:2])
         theta = np.where(own.is_driven, own.base + offset, own.value * time)
-        return theta, np.where(own.turns & (z > 0), -speed, speed)
+        speed = np.where(own.turns & (z > 0), -speed, speed)
+        return theta, np.where(own.is_driven, speed, own.value)
 
 
 def _moved(

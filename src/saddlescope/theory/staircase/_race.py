@@ -1,238 +1,394 @@
-"""The race of heads for the modes: who wins the next drop, and when (T13)."""
+"""The race of heads for the modes: who wins each drop, and when, in many seeds at once (T13)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
-from scipy.integrate import DOP853
-from scipy.optimize import brentq
+from jaxtyping import Bool, Float, Int
 
-from saddlescope.checks import FloatArray
-from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes
-from saddlescope.theory.staircase._heads import Heads
+from saddlescope.theory.staircase._heads import Felt, Heads, Order, Spans
+from saddlescope.theory.staircase._quiet import runaways, skip
+from saddlescope.theory.staircase._tableau import hermite, step
 
-# Of the integration; the absolute one in units of the initial weights.
-_RELATIVE, _ABSOLUTE = 1e-6, 1e-7
 # A head that has done less than this share of the next drop is not felt by the others yet.
 _QUIET = 1e-4
 # A winner whose map is this close to what it learns stands still from then on.
-_SETTLED = 1e-4
-# Some seconds; a prediction takes hundreds of steps, a long one thousands.
+_SETTLED = 3e-4
+# A prediction takes hundreds of steps.
 _MOST_STEPS = 5_000
+# Where a crossing lies within a step, by so many halvings or better.
+_TO_CROSSING = 6
+# Seeds that have ended are carried along until they are this share of all.
+_ENOUGH = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """The drops of every seed, in order of time; infinite and −1 where none comes by then."""
+
+    time: Float[np.ndarray, "M S"]
+    head: Int[np.ndarray, "M S"]
+    mode: Int[np.ndarray, "M S"]
+    margin: Float[np.ndarray, "M S"]
+    """How much later the next head would have won, by quadrature (T18)."""
+    at_start: Bool[np.ndarray, "D S"]
+    """The modes that the initial weights hold already."""
+    next_time: Float[np.ndarray, " S"]
+    """When the next drop would come, by quadrature (T18)."""
+    stuck: Bool[np.ndarray, " S"]
+    """Whether the heads could not be followed to the end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """All heads at one time, a row each, and the maps of those that stand still."""
+    """All heads of every seed, each seed at its own time."""
 
-    time: float
-    rows: Float[np.ndarray, "H n"]
-    settled: dict[int, FloatArray]
+    time: Float[np.ndarray, " S"]
+    rows: Float[np.ndarray, "H n S"]
 
+    def of(self, seeds: AnyArray) -> Moment:
+        """A copy of some seeds."""
+        return Moment(self.time[seeds], self.rows[:, :, seeds])
 
-@dataclass(frozen=True, eq=False)
-class Crossing:
-    """A head takes the loss half-way down the next drop, along a mode."""
-
-    moment: Moment
-    head: int
-    mode: int
+    def where(self, mask: Bool[np.ndarray, " S"], other: Moment) -> Moment:
+        """This one in the seeds of a mask, the other one elsewhere."""
+        return Moment(np.where(mask, self.time, other.time), np.where(mask, self.rows, other.rows))
 
 
 class Race:
-    """The heads that have won, what they have learned, and the moment up to which all is known.
+    """Seeds from their initial weights, `rows[H, 1+2RD, S]` in the common eigenbasis, to an end."""
 
-    `rows[H, 1+2RD]` are the initial weights in the common eigenbasis, as in `Heads`.
-    """
-
-    def __init__(self, modes: Modes, rows: FloatArray, rank: int) -> None:
-        self.modes = modes
-        self.rank = rank
-        self.winners: list[int] = []
-        self.learned: dict[int, list[int]] = {head: [] for head in range(len(rows))}
-        self.now = Moment(0.0, rows, {})
-        self.tolerance = max(_ABSOLUTE * float(np.sqrt((rows**2).mean())), np.finfo(float).tiny)
-        self._quiet = dict.fromkeys(self.learned, self.now)
-        self._steps = 0
-
-    @property
-    def count(self) -> int:
-        """How many modes are learned."""
-        return sum(len(learned) for learned in self.learned.values())
-
-    @property
-    def is_over(self) -> bool:
-        """Whether every mode is learned or every head is full."""
-        return self.count == min(len(self.modes.order), self.rank * len(self.learned))
-
-    def award_start(self) -> None:
-        """Give the heads what they hold already in the initial weights."""
-        while not self.is_over and (crossing := _Stage(self).already()) is not None:
-            self.award(crossing)
-
-    def next_crossing(self, until: float) -> Crossing | None:
-        """Follow the heads to the next crossing; None if there is none by then."""
-        while self.now.time < until:
-            crossing = _Stage(self).follow(until)
-            if crossing is not None:
-                return crossing
-        return None
-
-    def award(self, crossing: Crossing) -> None:
-        """Give the winner its mode, and let the others feel it."""
-        self.learned[crossing.head].append(crossing.mode)
-        self.now = crossing.moment
-        if crossing.head not in self.winners:
-            # The others have felt it ever since it became noticeable: go back to that moment.
-            self.winners.append(crossing.head)
-            self.now = self._quiet[crossing.head]
-            for head, moment in self._quiet.items():
-                if moment.time > self.now.time:
-                    self._quiet[head] = self.now
-
-    def count_step(self) -> None:
-        """Give up where steps must be so short that the end is out of reach."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise TheoryDoesNotApply(
-                f"the heads cannot be followed beyond time {self.now.time:.3g} in {_MOST_STEPS} "
-                "steps: the eigenvalues are too far apart, or the end is too far away"
-            )
-
-    def still_quiet(self, heads: list[int]) -> None:
-        """Note that nobody feels these heads up to now."""
-        self._quiet.update(dict.fromkeys(heads, self.now))
-
-    def has_room(self, head: int) -> bool:
-        """Whether a head can learn one more mode."""
-        return len(self.learned[head]) < self.rank
-
-    def settle(self, maps: dict[int, FloatArray]) -> bool:
-        """Let the full winners stand still that have arrived; return whether any has."""
-        arrived = {}
-        for head, reached in maps.items():
-            target = self._target(reached)
-            close = np.linalg.norm(reached - target) < _SETTLED * np.linalg.norm(target)
-            if close and not self.has_room(head):
-                arrived[head] = target
-        self.now = replace(self.now, settled=self.now.settled | arrived)
-        return bool(arrived)
-
-    def most_grown(self, maps: dict[int, FloatArray]) -> tuple[int, int]:
-        """Among heads with room, the one that has grown the most along a free mode; that mode."""
-        given = {mode for learned in self.learned.values() for mode in learned}
-        candidates = []
-        for head, reached in maps.items():
-            fall = np.diagonal(reached) * self.modes.drive
-            for group in self.modes.eigenspaces:
-                free = [mode for mode in group if mode not in given]
-                held = len(set(group) & set(self.learned[head]))
-                grown = float(fall[list(group)].sum()) - held * float(self.modes.drop[group[0]])
-                if free and self.has_room(head):
-                    candidates.append((grown, head, free[0]))
-        _, head, mode = max(candidates)
-        return head, mode
-
-    def _target(self, reached: FloatArray) -> FloatArray:
-        r"""The fixed point beside a map: $\sum\xi uu^\top$, u its own directions in eigenspaces."""
-        target = np.zeros_like(reached)
-        for group in self.modes.eigenspaces:
-            block, amplitude = np.ix_(group, group), float(self.modes.amplitude[group[0]])
-            count = int(np.rint(np.trace(reached[block]) / amplitude))
-            if count > 0:
-                _, vectors = np.linalg.eigh(reached[block] + reached[block].T)
-                own = vectors[:, -count:]
-                target[block] = amplitude * (own @ own.T)
-        return target
-
-
-class _Stage:
-    """From one moment to the next crossing, or to where a winner settles."""
-
-    def __init__(self, race: Race) -> None:
-        self.race, self.start = race, race.now
-        settled = self.start.settled
-        self.felt = [head for head in race.winners if head not in settled]
-        self.racing = [head for head in race.learned if head not in race.winners]
-        self.moving = self.felt + self.racing
-        self.shape = (len(self.moving), self.start.rows.shape[1])
-        self.begin = self.start.rows[self.moving].ravel()
-        self.heads = Heads(
-            race.modes,
-            race.rank,
-            learned=[len(race.learned[head]) for head in self.felt],
-            standing=sum(settled.values(), np.zeros((race.modes.dimension,) * 2)),
-            held=sum(len(race.learned[head]) for head in settled),
+    def __init__(self, modes: Modes, rows: FloatArray, pairs: int, until: float) -> None:
+        heads, _, seeds = rows.shape
+        dimension = modes.dimension
+        self._modes, self._pairs, self._until = modes, pairs, until
+        self._most = min(len(modes.order), pairs * heads)
+        self._order = Order(
+            np.full((heads, seeds), -1),
+            np.full((heads, dimension, seeds), False),
+            np.full((heads, seeds), False),
         )
-        self.level, after = (float(loss) for loss in race.modes.levels[race.count :][:2])
-        self.depth = self.level - after
-        rest = float(np.cbrt(race.modes.amplitude.max()))
-        self.bound = 100 * max(rest, float(np.abs(self.begin).max()))
-        self.again = any(race.has_room(head) for head in self.felt)
+        self._now, self._quiet, self._earlier = (
+            Moment(np.zeros(seeds), rows.copy()) for _ in range(3)
+        )
+        self._earlier_velocity = np.zeros_like(rows)
+        self._number = np.arange(seeds)
+        self._width = np.zeros(seeds)
+        self._steps = np.zeros(seeds, dtype=int)
+        self._has_skipped = np.full(seeds, False)
+        self._over = np.full(seeds, False)
+        self._absolute = np.maximum(1e-7 * np.sqrt((rows**2).mean((0, 1))), np.finfo(float).tiny)
+        self._drops = [
+            np.full((self._most, seeds), fill, dtype=kind)
+            for fill, kind in ((np.inf, float), (-1, int), (-1, int), (np.inf, float))
+        ]
+        same = np.zeros((dimension, dimension))
+        for group in modes.eigenspaces:
+            same[np.ix_(group, group)] = 1.0
+        self._same = same
+        self._spans = Spans.none(heads, dimension, seeds)
+        self._refresh()
 
-    def follow(self, until: float) -> Crossing | None:
-        """Integrate; leave the race at the moment that is reached."""
-        if (crossing := self.already()) is not None:
-            return crossing
-        tolerance = {"rtol": _RELATIVE, "atol": self.race.tolerance}
-        solver = DOP853(self.velocity, self.start.time, self.begin, until, **tolerance)
-        while solver.status == "running":
-            solver.step()
-            self.race.count_step()
-            if self.to_go(solver.y) <= 0:
-                return self.crossing_within(solver)
-            self.race.now = self.moment(solver.t, solver.y)
-            quiet = np.flatnonzero(self.falls(solver.y)[1] < _QUIET * self.depth)
-            self.race.still_quiet([self.racing[index] for index in quiet])
-            if self.felt and self.race.settle(self.maps(solver.y, self.felt)):
-                return None
-        return None
+    def _refresh(self) -> None:
+        self._heads = Heads(self._modes, self._pairs, self._order, self._spans)
 
-    def crossing_within(self, solver: DOP853) -> Crossing:
-        """The crossing in the solver's last step."""
-        path = solver.dense_output()
-        time = float(brentq(lambda t: self.to_go(path(t)), solver.t_old, solver.t))
-        return self.crossing(time, path(time))
+    def _take_spans(self, felt: Felt) -> None:
+        """What winners hold is looked at once a step."""
+        if self._order.moving.any():
+            self._spans = Spans.of(self._modes, self._pairs, self._order, felt.own)
+            self._refresh()
 
-    def already(self) -> Crossing | None:
-        """The crossing that lies behind at the start, if there is one."""
-        return self.crossing(self.start.time, self.begin) if self.to_go(self.begin) <= 0 else None
+    def begin(self) -> Bool[np.ndarray, "D S"]:
+        """Give the heads what they hold already in the initial weights; what that is."""
+        while (crossed := self._to_go(self._heads.felt(self._now.rows)) <= 0).any():
+            seeds = np.flatnonzero(crossed)
+            self._award(seeds, self._now.time[seeds], self._now.rows[:, :, seeds], record=False)
+        return self._order.given
 
-    def velocity(self, _: float, state: FloatArray) -> FloatArray:
-        """The velocity of all that move; none beyond where any head can go, to refuse the step."""
-        if np.abs(state).max() > self.bound:
-            return np.full(state.size, np.nan)
-        return self.heads.velocity(state.reshape(self.shape)).ravel()
+    @property
+    def racing(self) -> Bool[np.ndarray, "H S"]:
+        """The heads that have won nothing."""
+        return self._order.racing
 
-    def falls(self, state: FloatArray) -> tuple[float, FloatArray]:
+    def finish(self, at_start: Bool[np.ndarray, "D S"], left_out: AnyArray) -> Finish:
+        """Follow all seeds to the end, but for those that are left out."""
+        self._over |= left_out
+        next_time, stuck = np.full(left_out.size, np.inf), np.full(left_out.size, False)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while self._number.size:
+                while self._over.mean() < _ENOUGH:
+                    self._advance()
+                ended = np.flatnonzero(self._over)
+                next_time[self._number[ended]] = self._of(ended)._next_time()
+                stuck[self._number[ended]] = self._steps[ended] > _MOST_STEPS
+                self._narrow(np.flatnonzero(~self._over))
+        time, head, mode, margin = self._drops
+        return Finish(time, head, mode, margin, at_start, next_time, stuck)
+
+    def _narrow(self, seeds: AnyArray) -> None:
+        """Go on with some of the seeds alone."""
+        own = self._of(seeds)
+        own._earlier = self._earlier.of(seeds)
+        own._earlier_velocity = self._earlier_velocity[:, :, seeds]
+        for name in ("_number", "_width", "_steps", "_has_skipped", "_absolute"):
+            setattr(own, name, getattr(self, name)[seeds])
+        vars(self).update(vars(own))
+
+    def _advance(self) -> None:
+        """Handle what has come in the seeds that have reached it; a step of the others."""
+        felt = self._heads.felt(self._now.rows)
+        going = ~self._over
+        crossed = going & (self._to_go(felt) <= 0)
+        if crossed.any():
+            self._cross(np.flatnonzero(crossed), felt)
+        arrived = self._settle(felt, going & ~crossed)
+        self._over |= self._now.time >= self._until
+        self._over |= self._steps > _MOST_STEPS
+        going &= ~crossed & ~arrived & ~self._over
+        loudest = np.where(self._order.racing, felt.falls, -np.inf).max(0)
+        quiet = going & (loudest < _QUIET * self._depth())
+        self._keep_quiet(np.flatnonzero(quiet))
+        ready = quiet & ~self._has_skipped & self._at_rest(felt)
+        # It is dear for a few seeds: they wait for others.
+        if ready.sum() >= max(1, going.sum() // 4):
+            self._skip(np.flatnonzero(ready))
+        going &= ~ready
+        if going.any():
+            self._take_spans(felt)
+            self._step(going, felt)
+
+    def _levels(self) -> tuple[FloatArray, FloatArray]:
+        """The level of the last plateau, and that of the next one."""
+        count, levels = self._order.count, self._modes.levels
+        return levels[count], levels[np.minimum(count + 1, len(levels) - 1)]
+
+    def _depth(self) -> FloatArray:
+        level, after = self._levels()
+        return level - after
+
+    def _falls(self, felt: Felt) -> tuple[FloatArray, FloatArray]:
         """How far below the last plateau the winners are, and how far each other takes them."""
-        together, with_other = self.heads.losses(state.reshape(self.shape))
-        return self.level - together, together - with_other
+        winners = np.where(self._order.moving, felt.falls, 0.0).sum(0) + self._heads.settled_fall
+        level = self._levels()[0]
+        together = self._modes.label_power - winners
+        return level - together, np.where(self._order.racing, felt.falls, -np.inf)
 
-    def to_go(self, state: FloatArray) -> float:
-        """How far the loss is from half-way down the next drop."""
-        winners, others = self.falls(state)
-        furthest = float(others.max(initial=0.0 if self.again else -np.inf))
-        return self.depth / 2 - winners - furthest
+    def _again(self) -> Bool[np.ndarray, " S"]:
+        """Whether a winner has room for one more mode."""
+        return (self._order.moving & self._has_room()).any(0)
 
-    def moment(self, time: float, state: FloatArray) -> Moment:
-        """All heads when those that move are in a state."""
-        rows = self.start.rows.copy()
-        rows[self.moving] = state.reshape(self.shape)
-        return Moment(time, rows, self.start.settled)
+    def _has_room(self) -> Bool[np.ndarray, "H S"]:
+        return self._order.held.sum(1) < self._pairs
 
-    def maps(self, state: FloatArray, heads: list[int]) -> dict[int, FloatArray]:
-        """The own maps of some of the heads that move."""
-        maps = self.heads.own_maps(state.reshape(self.shape))
-        return {head: maps[self.moving.index(head)] for head in heads}
+    def _to_go(self, felt: Felt) -> FloatArray:
+        """How far the loss is from half-way down the next drop; infinite where there is none."""
+        winners, others = self._falls(felt)
+        furthest = np.maximum(others.max(0), np.where(self._again(), 0.0, -np.inf))
+        left = self._depth() / 2 - winners - furthest
+        return np.where(self._over | (self._order.count >= self._most), np.inf, left)
 
-    def crossing(self, time: float, state: FloatArray) -> Crossing:
-        """Who has crossed: a winner with room that has done the better part, or another head."""
-        winners, others = self.falls(state)
-        again = self.again and winners > others.max(initial=0.0)
-        candidates = self.felt if again else [self.racing[int(others.argmax())]]
-        head, mode = self.race.most_grown(self.maps(state, candidates))
-        return Crossing(self.moment(time, state), head, mode)
+    def _cross(self, seeds: AnyArray, felt: Felt) -> None:
+        """Go back to where these seeds have crossed within their last step, and award the mode."""
+        inside = _Inside(self, seeds, felt)
+        low, high = np.zeros(seeds.size), np.ones(seeds.size)
+        below, above = inside.to_go(low), inside.to_go(high)
+        for _ in range(_TO_CROSSING):
+            # Illinois: of a side that stays, half is taken.
+            share = np.clip((low * above - high * below) / (above - below), low, high)
+            share = np.where(np.isfinite(share), share, high)
+            value = inside.to_go(share)
+            left = value > 0
+            low, high = np.where(left, share, low), np.where(left, high, share)
+            above = np.where(left, above / 2, value)
+            below = np.where(left, value, below / 2)
+        self._award(seeds, *inside.at(high), record=True)
+
+    def _award(self, seeds: AnyArray, time: FloatArray, rows: FloatArray, *, record: bool) -> None:
+        """Give winners their modes in some seeds, whose heads are `rows[H, n, s]`."""
+        own = self._of(seeds)
+        felt = own._heads.felt(rows)
+        winners, others = own._falls(felt)
+        again = own._again() & (winners > others.max(0))
+        candidates = np.where(again, own._order.moving & own._has_room(), False)
+        first = np.where(again, -1, others.argmax(0))
+        candidates |= np.arange(len(others))[:, None] == first
+        head, mode = own._most_grown(felt, candidates)
+        if record:
+            number = self._number[seeds]
+            recorded = np.isfinite(self._drops[0][:, number]).sum(0)
+            found = (time, head, mode, own._margin(head, mode, time))
+            for part, value in zip(self._drops, found, strict=True):
+                part[recorded, number] = value
+        own._turn(head, mode, felt, rows)
+        self._quiet.rows[:, :, seeds] = own._quiet.rows
+        fresh = own._order.racing[head, np.arange(seeds.size)]
+        # The others have felt it ever since it became noticeable: go back to that moment.
+        self._put(seeds, own._quiet.where(fresh, Moment(time, rows)))
+        self._order.held[head, mode, seeds] = True
+        place = self._order.place
+        place[head[fresh], seeds[fresh]] = place[:, seeds[fresh]].max(0) + 1
+        self._over[seeds] |= self._order.count[seeds] >= self._most
+        self._refresh()
+        self._take_spans(self._heads.felt(self._now.rows))
+
+    def _of(self, seeds: AnyArray) -> Race:
+        """A race of some of the seeds, to look at."""
+        own = object.__new__(Race)
+        vars(own).update(vars(self))
+        own._order = Order(
+            self._order.place[:, seeds],
+            self._order.held[:, :, seeds],
+            self._order.settled[:, seeds],
+        )
+        own._now, own._quiet = self._now.of(seeds), self._quiet.of(seeds)
+        own._over = np.full(seeds.size, False)
+        own._spans = self._spans.at(seeds)
+        own._refresh()
+        return own
+
+    def _put(self, seeds: AnyArray, moment: Moment) -> None:
+        """Continue some seeds from another moment."""
+        for one in (self._now, self._earlier):
+            one.time[seeds], one.rows[:, :, seeds] = moment.time, moment.rows
+        self._width[seeds] = 0.0
+        self._has_skipped[seeds] = False
+
+    def _most_grown(
+        self, felt: Felt, candidates: Bool[np.ndarray, "H S"]
+    ) -> tuple[AnyArray, AnyArray]:
+        """Among candidates, the one that has grown the most along a free mode; that mode."""
+        grown = np.einsum("hdds->hds", felt.own) * self._modes.drive[:, None]
+        grown = np.einsum("de,hes->hds", self._same, grown)
+        held = np.einsum("de,hes->hds", self._same, self._order.held.astype(float))
+        grown -= held * self._modes.drop[:, None]
+        active = self._modes.active[:, None]
+        allowed = candidates[:, None] & ~self._order.given[None] & active
+        grown = np.where(allowed, grown, -np.inf)
+        best = grown.reshape(-1, grown.shape[2]).argmax(0)
+        return np.divmod(best, self._modes.dimension)
+
+    def _turn(self, heads: AnyArray, modes: AnyArray, felt: Felt, rows: FloatArray) -> None:
+        """Turn the eigenspace of an equal eigenvalue so that the winner has learned the mode."""
+        for seed, (head, mode) in enumerate(zip(heads, modes, strict=True)):
+            free = np.flatnonzero((self._same[mode] > 0) & ~self._order.given[:, seed])
+            if free.size < 2:
+                continue
+            block = felt.own[head][np.ix_(free, free)][:, :, seed]
+            direction = np.linalg.eigh(block + block.T)[1][:, -1]
+            direction *= np.where(direction[free == mode] < 0, -1.0, 1.0)
+            across = direction - (free == mode)
+            if (size := float(across @ across)) < 1e-24:
+                continue
+            mirror = np.eye(free.size) - 2 * np.outer(across, across) / size
+            for moment in (self._quiet.rows, rows):
+                for part in self._heads.parts(moment)[1:]:
+                    part[:, :, free, seed] = part[:, :, free, seed] @ mirror
+
+    def _settle(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
+        """Let the full winners stand still that have arrived; in which seeds any has."""
+        full = self._order.moving & ~self._has_room() & going
+        if not full.any():
+            return np.full(going.shape, False)
+        arrived = full & (self._distance(felt) < _SETTLED)
+        if arrived.any():
+            self._order = replace(self._order, settled=self._order.settled | arrived)
+            seeds = np.flatnonzero(arrived.any(0))
+            self._now.rows[np.nonzero(arrived)[0], :, np.nonzero(arrived)[1]] = 0.0
+            # Whoever wins from here on goes back to no earlier moment.
+            self._put(seeds, self._now.of(seeds))
+            self._keep_quiet(seeds)
+            self._refresh()
+        return arrived.any(0)
+
+    def _distance(self, felt: Felt) -> Float[np.ndarray, "H S"]:
+        """How far each head's own map is from what it holds, as a share of it, as the loss sees it.
+
+        Its distance is ‖B^½ W Λ_q^½‖: along weak modes a map arrives late, and
+        nobody feels it.
+        """
+        every = np.arange(self._modes.dimension)
+        off = felt.own.copy()
+        off[:, every, every] -= np.where(self._order.held, self._modes.amplitude[:, None], 0.0)
+        distance = np.einsum("hdes,hdes,de->hs", off, off, self._heads.damping)
+        held = np.einsum("hds,d->hs", self._order.held.astype(float), self._modes.drop)
+        return np.sqrt(distance / held)
+
+    def _at_rest(self, felt: Felt) -> Bool[np.ndarray, " S"]:
+        """Whether every winner that moves only waits for its next mode."""
+        waits = self._has_room() & (self._distance(felt) < 10 * _SETTLED)
+        return ~np.asarray((self._order.moving & ~waits).any(0))
+
+    def _keep_quiet(self, seeds: AnyArray) -> None:
+        """Note that nobody feels a head of these seeds that has not won, up to now."""
+        self._quiet.time[seeds] = self._now.time[seeds]
+        self._quiet.rows[:, :, seeds] = self._now.rows[:, :, seeds]
+
+    def _skip(self, seeds: AnyArray) -> None:
+        """Carry seeds in which nothing is to be felt to where something is (T18)."""
+        own = self._of(seeds)
+        left = self._until - own._now.time
+        rest, rows = skip(self._modes, self._pairs, own._order, own._now.rows, left)
+        self._put(seeds, Moment(np.where(rest < left, own._now.time + rest, self._until), rows))
+        self._has_skipped[seeds] = True
+        self._keep_quiet(seeds)
+
+    def _step(self, going: Bool[np.ndarray, " S"], felt: Felt) -> None:
+        """One step of those that go on, refused where it errs."""
+        self._steps += going
+        left = self._until - self._now.time
+        fresh = self._width == 0
+        size = np.sqrt((self._now.rows**2).sum((0, 1)) / (felt.velocity**2).sum((0, 1)))
+        width = np.minimum(np.where(fresh, 0.01 * size, self._width), left)
+        moved, error = step(self._heads, self._now.rows, felt.velocity, width, self._absolute)
+        kept = going & (error <= 1)
+        factor = np.where(np.isfinite(error), 0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2)
+        self._width = np.where(going, width * np.clip(factor, 0.2, 5.0), self._width)
+        self._earlier = self._now.where(kept, self._earlier)
+        self._earlier_velocity = np.where(kept, felt.velocity, self._earlier_velocity)
+        # The end itself, which a sum would miss by a rounding.
+        time = np.where(width < left, self._now.time + width, self._until)
+        self._now = Moment(time, moved).where(kept, self._now)
+
+    def _margin(self, head: AnyArray, mode: AnyArray, time: FloatArray) -> FloatArray:
+        """How much later another head would have won the mode, from when nobody was felt."""
+        times = runaways(self._modes, self._pairs, self._order, self._quiet.rows)
+        times[head, np.arange(head.size)] = np.inf
+        rate = self._modes.drive[mode] * np.cbrt(self._modes.amplitude[mode])
+        other = self._quiet.time + times.min(0) - half_way_lead() / rate
+        return np.maximum(other - time, 0.0)
+
+    def _next_time(self) -> FloatArray:
+        """When the next drop would come after the end, by quadrature."""
+        times = runaways(self._modes, self._pairs, self._order, self._now.rows).min(0)
+        drive = np.where(self._order.given, 0.0, self._modes.drive[:, None])
+        mode = drive.argmax(0)
+        rate = drive.max(0) * np.cbrt(self._modes.amplitude[mode])
+        found = self._now.time + times - half_way_lead() / rate
+        return np.where(self._order.count < self._most, found, np.inf)
+
+
+class _Inside:
+    """Seeds within their last step."""
+
+    def __init__(self, race: Race, seeds: AnyArray, felt: Felt) -> None:
+        self._race = race._of(seeds)
+        self._begin = race._earlier.of(seeds)
+        self._end = self._race._now
+        self._slopes = (
+            race._earlier_velocity[:, :, seeds],
+            felt.velocity[:, :, seeds],
+        )
+
+    def at(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The time and all heads at a share of the step."""
+        width = self._end.time - self._begin.time
+        rows = hermite(self._begin.rows, self._end.rows, *self._slopes, width, share)
+        return self._begin.time + share * width, rows
+
+    def to_go(self, share: FloatArray) -> FloatArray:
+        """How far it is to the crossing there."""
+        return self._race._to_go(self._race._heads.felt(self.at(share)[1]))

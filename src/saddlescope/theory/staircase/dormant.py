@@ -13,10 +13,8 @@ from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
-    check_blocks,
     is_merged,
-    linear_model,
-    population_law,
+    normalised_ensemble,
 )
 from saddlescope.theory.staircase._dormant_heads import DormantHeads
 
@@ -114,14 +112,6 @@ def _heads_of(
 ) -> tuple[DormantHeads, bool]:
     """The heads of all seeds along the modes of a task, and whether there is an axis of seeds."""
     task_modes = _modes_of(model, task)
-    check_blocks(model, task)
-    law = population_law(task)
-    checked = linear_model(model).check_weights(weights, law.dimension)
-    scale = model.gain(law.fixed_length) ** (1 / model.degree)
-    name, shape = next(iter(model.shapes(law.dimension).items()))
-    has_seeds = checked[name].ndim > len(shape)
-    named = linear_model(model).to_attention(
-        {key: scale * (array if has_seeds else array[None]) for key, array in checked.items()}
-    )
+    named, has_seeds = normalised_ensemble(model, task, weights)
     keys, queries = (named[key] @ task_modes.basis for key in "kq")
     return DormantHeads(task_modes, named["v"], keys + queries, keys - queries), has_seeds

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from saddlescope.attention import AbstractAttention
-from saddlescope.checks import number
+from saddlescope.checks import AnyArray, FloatArray, number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.theory.landscape._modes import modes
+from saddlescope.running.cores import on_all_cores
+from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     is_merged,
     linear_model,
-    normalised_weights,
+    normalised_ensemble,
 )
-from saddlescope.theory.staircase._race import Race
+from saddlescope.theory.staircase._race import Finish, Race
 
+# Seeds that race together.
+_TOGETHER = 512
 # A head that begins with this share of its final length leaves no plateau. At w = .5, where heads
 # begin with about a third of it, the median error of the drop times is 1 % (D = 4, H = 4).
 _LARGE = 0.5
@@ -35,6 +39,8 @@ class PredictedDrop:
     """The eigenvector that it learns, counted from 0 in falling order of eigenvalue."""
     loss_before: float
     loss_after: float
+    margin: float
+    """How much later another head would have won it, by quadrature (T18)."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +48,73 @@ class Staircase:
     """What will happen until a given time."""
 
     drops: tuple[PredictedDrop, ...]
-    never_learned: tuple[int, ...]
-    """The eigenvectors that are not learned by then: no head is left for them, or those that are
-    have the wrong sign or are too small."""
+    not_by_then: tuple[int, ...]
+    """The eigenvectors that are not learned by then."""
+    next_time: float | None
+    """When the next of them would come, by quadrature (T18); None where no head is left for it."""
     final_loss: float
     """The level of the last plateau."""
     until: float
     learned_at_start: tuple[int, ...] = ()
     """The eigenvectors that the initial weights hold already."""
+
+
+@dataclass(frozen=True, eq=False)
+class Staircases:
+    """The same of many seeds, as arrays."""
+
+    modes: Modes
+    until: float
+    time: Float[np.ndarray, "S M"]
+    """When the loss is midway down each drop; infinite where it is not by then."""
+    head: Int[np.ndarray, "S M"]
+    direction: Int[np.ndarray, "S M"]
+    margin: Float[np.ndarray, "S M"]
+    learned_at_start: Bool[np.ndarray, "S D"]
+    next_time: Float[np.ndarray, " S"]
+    size: Float[np.ndarray, " S"]
+    """The largest head that holds nothing at the start, in lengths of one that has learned."""
+    stuck: Bool[np.ndarray, " S"]
+    """Whether the heads could not be followed to the end."""
+
+    def reason(self, seed: int) -> TheoryDoesNotApply | None:
+        """Why nothing is predicted of the seed at an index; None where it is."""
+        if self.size[seed] > _LARGE:
+            return TheoryDoesNotApply(
+                f"the start is large: a head has {self.size[seed]:.2g} of the length of one that "
+                "has learned, so that there is no plateau to predict (T13); take a smaller scale; "
+                "fixed_points and conserved_quantities still hold"
+            )
+        if self.stuck[seed]:
+            return TheoryDoesNotApply(
+                f"the heads cannot be followed to time {self.until:.3g}: the eigenvalues are too "
+                "far apart, or the end is too far away"
+            )
+        return None
+
+    def of(self, seed: int) -> Staircase:
+        """The staircase of the seed at an index."""
+        came = np.isfinite(self.time[seed])
+        held = np.flatnonzero(self.learned_at_start[seed])
+        levels = self.modes.levels[held.size :]
+        parts = zip(
+            *(part[seed][came].tolist() for part in (self.time, self.head, self.direction)),
+            levels[:-1].tolist(),
+            levels[1:].tolist(),
+            self.margin[seed][came].tolist(),
+            strict=False,
+        )
+        drops = tuple(PredictedDrop(*own) for own in parts)
+        learned = {drop.direction for drop in drops} | set(held.tolist())
+        ahead = float(self.next_time[seed])
+        return Staircase(
+            drops=drops,
+            not_by_then=tuple(m for m in self.modes.order.tolist() if m not in learned),
+            next_time=ahead if np.isfinite(ahead) else None,
+            final_loss=float(levels[len(drops)]),
+            until=self.until,
+            learned_at_start=tuple(held.tolist()),
+        )
 
 
 def predict_staircase(
@@ -76,47 +141,63 @@ def predict_staircase(
     >>> [(drop.direction, round(drop.loss_after, 4)) for drop in staircase.drops]
     [(0, 0.3326), (1, 0.0617)]
     """
+    found = predict_staircases(model, task, weights, until)
+    if len(found.time) > 1:
+        raise InvalidInput("weights", weights, "must be those of one seed; see predict_staircases")
+    if (reason := found.reason(0)) is not None:
+        raise reason
+    return found.of(0)
+
+
+def predict_staircases(
+    model: AbstractAttention, task: object, weights: GivenWeights, until: float = 1e6
+) -> Staircases:
+    """As `predict_staircase`, of all seeds at once, which `weights` have along their first axis."""
     task_modes = modes(task)
     task_modes.require_order("the staircase")
     if is_merged(model):
         raise InvalidInput("model", model, "must be separate; for merged attention see time_course")
     end = number("until", until, above=0.0)
-    start = normalised_weights(model, task, weights)
-    pairs = [(start[name] @ task_modes.basis).reshape(model.heads, -1) for name in ("k", "q")]
-    race = Race(
-        task_modes, np.concatenate([start["v"][:, None], *pairs], axis=1), linear_model(model).pairs
-    )
-    race.award_start()
-    _require_small(race)
-    held = tuple(sorted(mode for learned in race.learned.values() for mode in learned))
-    levels, drops = task_modes.levels, []
-    while not race.is_over and (crossing := race.next_crossing(end)) is not None:
-        before, after = (float(loss) for loss in levels[race.count :][:2])
-        race.award(crossing)
-        drops.append(
-            PredictedDrop(crossing.moment.time, crossing.head, crossing.mode, before, after)
-        )
-    learned = {drop.direction for drop in drops} | set(held)
-    return Staircase(
-        drops=tuple(drops),
-        never_learned=tuple(int(mode) for mode in task_modes.order if int(mode) not in learned),
-        final_loss=float(levels[race.count]),
-        until=end,
-        learned_at_start=held,
+    start, _ = normalised_ensemble(model, task, weights)
+    seeds = len(start["v"])
+    pairs = [(start[name] @ task_modes.basis).reshape(seeds, model.heads, -1) for name in "kq"]
+    rows = np.concatenate([start["v"][:, :, None], *pairs], axis=2)
+    rank = linear_model(model).pairs
+
+    def block(first: int) -> tuple[Finish, FloatArray]:
+        own = np.ascontiguousarray(np.moveaxis(rows[first : first + _TOGETHER], 0, 2))
+        race = Race(task_modes, own, rank, end)
+        held = race.begin()
+        size = _sizes(task_modes, own, race.racing)
+        return race.finish(held, size > _LARGE), size
+
+    blocks = on_all_cores(block, range(0, seeds, _TOGETHER))
+
+    def joined(name: str) -> AnyArray:
+        parts: AnyArray = np.concatenate([getattr(own, name).T for own, _ in blocks])
+        return parts
+
+    return Staircases(
+        task_modes,
+        end,
+        joined("time"),
+        joined("head"),
+        joined("mode"),
+        joined("margin"),
+        joined("at_start"),
+        joined("next_time"),
+        np.concatenate([size for _, size in blocks]),
+        joined("stuck"),
     )
 
 
-def _require_small(race: Race) -> None:
-    """Raise if a head that holds nothing is too large to wait on a plateau."""
-    values = race.now.rows
-    middle = (values.shape[1] + 1) // 2
-    parts = values[:, :1], values[:, 1:middle], values[:, middle:]
-    sizes = np.max([np.linalg.norm(part, axis=1) for part in parts], axis=0)
-    rest = float(np.cbrt(race.modes.amplitude.max(initial=0.0)))
-    for head, size in enumerate(sizes):
-        if head not in race.winners and size > _LARGE * rest:
-            raise TheoryDoesNotApply(
-                f"the start is large: head {head} has length {size:.2g} where a head that has "
-                f"learned has {rest:.2g}, so that there is no plateau to predict (T13); take a "
-                "smaller scale; fixed_points and conserved_quantities still hold"
-            )
+def _sizes(
+    task_modes: Modes, rows: FloatArray, racing: Bool[np.ndarray, "H S"]
+) -> Float[np.ndarray, " S"]:
+    """The largest of the heads that hold nothing, in lengths of one that has learned."""
+    middle = (rows.shape[1] + 1) // 2
+    parts = rows[:, :1], rows[:, 1:middle], rows[:, middle:]
+    sizes = np.max([np.sqrt((part**2).sum(1)) for part in parts], axis=0)
+    rest = float(np.cbrt(task_modes.amplitude.max(initial=0.0)))
+    largest = np.where(racing, sizes, 0.0).max(0)
+    return np.divide(largest, rest, out=np.zeros_like(largest), where=rest > 0)
