@@ -43,8 +43,10 @@ def test_the_fields_of_parts_stand_in_the_parts_place() -> None:
     assert values["spectrum"] == [0.4, 0.3, 0.2, 0.1]
     assert values["seeds"] == 3
     assert flat_plain(PLAIN.replace(seeds=(3, 7)))["seeds"] == [3, 7]
-    # What is taken alone to build a task, and not stored, has no value.
-    assert set(names) - set(values) == {"covariance"}
+    # What is taken alone to build a task, and not stored, has no value; nor have Gaussian inputs,
+    # which go without saying.
+    assert set(names) - set(values) == {"covariance", "inputs"}
+    assert flat_plain(PLAIN.replace(inputs="laplace"))["inputs"] == "laplace"
 
 
 def test_large_arrays_go_aside() -> None:

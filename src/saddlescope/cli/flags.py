@@ -94,8 +94,8 @@ def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[
     """What a file says of a part, where the part is still of that kind."""
     if not isinstance(before, Mapping) or before["kind"] != kind_name(cls):
         return {}
-    # A covariance that is given takes the place of the file's spectrum.
-    gone = {"kind", "spectrum"} if "covariance" in own else {"kind"}
+    # A covariance or samples that are given take the place of the file's spectrum.
+    gone = {"kind", "spectrum"} if _replaces_spectrum(own) else {"kind"}
     return {name: value for name, value in before.items() if name not in gone}
 
 
@@ -215,9 +215,10 @@ def _completed(
 ) -> dict[str, Plain]:
     """The fields, with what a run is by default where a kind needs more than was given."""
     defaults = {**_VALUES, "until": until}
-    if "covariance" in fields or "x" in known:
+    replaced = _replaces_spectrum(fields)
+    if replaced or "x" in known:
         del defaults["spectrum"], defaults["context_length"]
-        if "context_length" in known and "covariance" in fields:
+        if "context_length" in known and replaced:
             defaults["context_length"] = _VALUES["context_length"]
     needed = {
         name: value
@@ -225,6 +226,11 @@ def _completed(
         if name in known and known[name].default in (REQUIRED, None)
     }
     return {**needed, **fields}
+
+
+def _replaces_spectrum(fields: Mapping[str, Plain]) -> bool:
+    """Whether the inputs' covariance is given in another way: by a matrix, or by samples."""
+    return "covariance" in fields or not isinstance(fields.get("inputs", ""), str)
 
 
 def _allowed(name: str, kinds: Mapping[str, type]) -> str:

@@ -11,6 +11,7 @@ from saddlescope.checks import FloatArray, one_of, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 from saddlescope.task.base import AbstractTask
+from saddlescope.task.inputs import require_gaussian
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
 from saddlescope.task.prompts import Prompts
@@ -30,6 +31,7 @@ class AlignedRegression(AbstractTask):
     - `context_length`: N, one number.
     - `tasks`: `aligned`, W = U diag(λ) Uᵀ with λ_α ~ N(0, 1), U the eigenbasis of Σ_x; or
       `independent`, W_ij ~ N(0, 1/D).
+    - `inputs`: gaussian alone.
 
     >>> AlignedRegression([1, .5], context_length=8).sample(5, seed=0)
     Prompts(5 prompts, context_length=8, dimension=2, vector labels)
@@ -48,7 +50,9 @@ class AlignedRegression(AbstractTask):
         tasks: str = "aligned",
         *,
         covariance: object = None,
+        inputs: object = "gaussian",
     ) -> None:
+        require_gaussian(inputs, "the exact loss of vector labels is for Gaussian inputs (T15)")
         lengths = ContextLengths.make(context_length)
         if not lengths.is_fixed:
             raise InvalidInput("context_length", context_length, "must be one number")

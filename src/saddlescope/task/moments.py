@@ -74,10 +74,17 @@ def regression_moments(
     query_covariance: FloatArray,
     label_noise: float,
     inverse_length: float,
+    excess: FloatArray | None = None,
 ) -> RegressionMoments:
-    r"""T2 and T3's moments: $B = E[\hat\Lambda\Sigma_w\hat\Lambda] + \sigma^2\Lambda E[1/N]$."""
+    r"""T2 and T3's moments: $B = E[\hat\Lambda\Sigma_w\hat\Lambda] + \sigma^2\Lambda E[1/N]$.
+
+    `excess` is what $E[xx^\top\Sigma_w xx^\top]$ has beyond its Gaussian value (T20), none for
+    Gaussian inputs.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         noise = np.float64(label_noise) ** 2 * inverse_length * covariance
+        if excess is not None:
+            noise = noise + inverse_length * excess
         moments = RegressionMoments(
             label_power=float(np.trace(task_covariance @ query_covariance)),
             drive=covariance @ task_covariance @ query_covariance,

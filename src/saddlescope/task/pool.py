@@ -14,6 +14,7 @@ from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import kind
 from saddlescope.task._block_moments import TaskMoments, block_statistics, random_label_statistics
 from saddlescope.task.base import AbstractTask
+from saddlescope.task.inputs import require_gaussian
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
 from saddlescope.task.prompts import Prompts
@@ -38,6 +39,7 @@ class TaskPool(AbstractTask):
     - `labels`: `consistent`, or `random`: then the context labels of the pool's prompts are noise,
       y_n ~ N(0, 1), so that only memory can solve them (the authors' choice at ρ = 1, and the
       in-weight test).
+    - `inputs`: gaussian alone.
 
     >>> TaskPool.draw([.25] * 4, context_length=31, count=1, share=.4).tests().keys()
     dict_keys(['in_weight', 'in_context'])
@@ -58,7 +60,9 @@ class TaskPool(AbstractTask):
         labels: str = "consistent",
         *,
         covariance: object = None,
+        inputs: object = "gaussian",
     ) -> None:
+        require_gaussian(inputs, "a pool's exact statistics are for Gaussian inputs (T6)")
         law = InContextRegression(spectrum, context_length, covariance=covariance)
         given = _drawn(law.dimension, tasks) if is_single("tasks", tasks) else tasks
         pool = real_array("tasks", given, (None, law.dimension))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,13 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 from saddlescope.task._block_moments import ContextLaw, TaskMoments, block_statistics
 from saddlescope.task.base import AbstractTask
+from saddlescope.task.inputs import (
+    AbstractInputs,
+    IndependentInputs,
+    SampledInputs,
+    make_inputs,
+    require_gaussian,
+)
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments, regression_moments
 from saddlescope.task.prompts import Prompts
@@ -40,11 +49,21 @@ class InContextRegression(AbstractTask):
     - `task_covariance`: Σ_w, eigenvalues or a matrix; the identity by default.
     - `query_covariance`: Λ_q, eigenvalues or a matrix; that of the context by default.
     - `label_noise`: σ, the standard deviation of the noise on the context's labels.
+    - `inputs`: the law of the inputs: gaussian, rademacher, uniform, laplace or student:NU, NU > 4;
+      one for each eigenvector, as laplace,rademacher; or samples [n, D], in place of `spectrum`.
     - `covariance`: Λ as a matrix [D, D], in place of `spectrum`.
+
+    Other `inputs` than Gaussian are independent along the eigenvectors of Λ, with mean 0 (T20), and
+    so are queries along those of Λ_q. Of several laws the first is that of the largest eigenvalue.
+    Samples are drawn with replacement; Λ is their second moment about zero, their fourth is
+    measured, and they are not centred: the loss knows no other moments. Of the query's law it knows
+    the covariance alone, and beside samples one of another `query_covariance` is Gaussian.
 
     >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
     >>> task.sample(5, seed=0)
     Prompts(5 prompts, context_length=31, dimension=4)
+    >>> InContextRegression([.4, .3], context_length=8, inputs="laplace")
+    InContextRegression(Spectrum([0.4, 0.3]), context_length=8, inputs=laplace)
     """
 
     spectrum: Spectrum
@@ -52,6 +71,7 @@ class InContextRegression(AbstractTask):
     task_covariance: Spectrum | None
     query_covariance: Spectrum | None
     label_noise: float
+    inputs: AbstractInputs
 
     def __init__(
         self,
@@ -60,23 +80,35 @@ class InContextRegression(AbstractTask):
         task_covariance: object = None,
         query_covariance: object = None,
         label_noise: float = 0.0,
+        inputs: object = "gaussian",
         *,
         covariance: object = None,
     ) -> None:
-        inputs = Spectrum.choose(spectrum, covariance)
-        object.__setattr__(self, "spectrum", inputs)
+        law = make_inputs(inputs)
+        chosen = law.choose_spectrum(spectrum, covariance)
+        object.__setattr__(self, "inputs", law)
+        object.__setattr__(self, "spectrum", chosen)
         object.__setattr__(self, "context_length", ContextLengths.make(context_length))
         for field, value in (
             ("task_covariance", task_covariance),
             ("query_covariance", query_covariance),
         ):
             made = None if value is None else Spectrum.make(value, field)
-            if made is not None and made.dimension != inputs.dimension:
+            if made is not None and made.dimension != chosen.dimension:
                 raise InvalidInput(
-                    f"{field}.dimension", made.dimension, f"spectrum has D = {inputs.dimension}"
+                    f"{field}.dimension", made.dimension, f"spectrum has D = {chosen.dimension}"
                 )
             object.__setattr__(self, field, made)
         object.__setattr__(self, "label_noise", number("label_noise", label_noise, at_least=0.0))
+
+    def written(self) -> dict[str, object]:
+        """The fields; Gaussian inputs go without saying, and samples say what their spectrum is."""
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        if self.inputs.is_gaussian:
+            del fields["inputs"]
+        if isinstance(self.inputs, SampledInputs):
+            del fields["spectrum"]
+        return fields
 
     @property
     def dimension(self) -> int:
@@ -102,23 +134,39 @@ class InContextRegression(AbstractTask):
 
     @property
     def common_basis(self) -> FloatArray | None:
-        r"""The eigenvectors that $\Lambda$, $\Sigma_w$ and $\Lambda_q$ share, [D, D], or None."""
-        if self.task_covariance is None and self.query_covariance is None:
+        r"""The eigenvectors shared by $\Lambda$, $\Sigma_w$, $\Lambda_q$ and $B$, [D, D], or None."""
+        papers = self.task_covariance is None and self.query_covariance is None
+        if papers and isinstance(self.inputs, IndependentInputs):
             return self.spectrum.basis
-        return common_basis([self.covariance, self.task_matrix, self.query_matrix])
+        covariances = [self.covariance, self.task_matrix, self.query_matrix]
+        # Of Gaussian inputs B is made of the first two.
+        return common_basis(
+            covariances if self.inputs.is_gaussian else [*covariances, self.moments().summary]
+        )
+
+    @cached_property
+    def _excess(self) -> FloatArray | None:
+        """What the inputs' fourth moment adds to B; kept, since samples may be many."""
+        if self.inputs.is_gaussian:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.inputs.excess(self.spectrum, self.task_matrix)
 
     def moments(self) -> RegressionMoments:
-        """The exact moments that the population loss depends on (T2, T3)."""
+        """The exact moments that the population loss depends on (T2, T3, T20)."""
         return regression_moments(
             self.covariance,
             self.task_matrix,
             self.query_matrix,
             self.label_noise,
             self.context_length.mean_inverse,
+            self._excess,
         )
 
     def block_statistics(self) -> Statistics:
         """The exact statistics of the features that all blocks see (T6)."""
+        reason = "exact statistics of full blocks are for Gaussian inputs (T6); take reduced blocks"
+        require_gaussian(self.inputs, f"{reason}, or train on prompts, task.sample(P)")
         return block_statistics(
             self.context_law, TaskMoments.gaussian(self.task_matrix), self.fixed_length
         )
@@ -144,8 +192,7 @@ class InContextRegression(AbstractTask):
         from saddlescope.task.samplers import RegressionSampler
 
         return RegressionSampler(
-            input_root=self.spectrum.root,
-            query_root=(self.query_covariance or self.spectrum).root,
+            inputs=self.inputs.sampler(self.spectrum, self.query_covariance or self.spectrum),
             task_root=(self.task_covariance or Spectrum.white(self.dimension)).root,
             label_noise=np.float64(self.label_noise),
             lengths=np.asarray(self.context_length.lengths),
@@ -183,9 +230,11 @@ class InContextRegression(AbstractTask):
                 self.context_length.lengths, size=count, p=self.context_length.probabilities
             )
         x = np.empty((count, longest + 1, dimension))
-        x[:, :-1] = _gaussian(generator, (count, longest), self.spectrum)
-        x[:, -1] = _gaussian(generator, (count,), self.query_covariance or self.spectrum)
-        tasks = _gaussian(generator, (count,), self.task_covariance or Spectrum.white(dimension))
+        x[:, :-1] = self.inputs.draw(generator, (count, longest), self.spectrum)
+        x[:, -1] = self.inputs.draw(generator, (count,), self.query_covariance or self.spectrum)
+        tasks = generator.standard_normal((count, dimension))
+        if self.task_covariance is not None:
+            tasks = self.task_covariance.colour(tasks)
         y = np.matmul(x, tasks[:, :, None])[:, :, 0]
         if self.label_noise:
             y[:, :-1] += self.label_noise * generator.standard_normal((count, longest))
@@ -203,12 +252,6 @@ class InContextRegression(AbstractTask):
             parts.append(f"query_covariance={self.query_covariance!r}")
         if self.label_noise:
             parts.append(f"label_noise={self.label_noise:g}")
+        if not self.inputs.is_gaussian:
+            parts.append(f"inputs={self.inputs}")
         return f"InContextRegression({', '.join(parts)})"
-
-
-def _gaussian(
-    generator: np.random.Generator, shape: tuple[int, ...], covariance: Spectrum
-) -> FloatArray:
-    drawn = generator.standard_normal((*shape, covariance.dimension))
-    drawn = drawn * np.sqrt(covariance.eigenvalues)
-    return drawn if covariance.is_in_order else drawn @ covariance.basis.T

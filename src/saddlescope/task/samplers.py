@@ -40,11 +40,66 @@ class RowSampler(AbstractSampler):
         return jax.tree.map(lambda leaf: leaf[rows], self.prompts)
 
 
-class RegressionSampler(AbstractSampler):
-    """Prompts of in-context regression, a share of them with tasks from a pool."""
+class AbstractInputSampler(eqx.Module):
+    """Makes inputs of normal numbers, `[count, N+1, D]`, the query last; `key` gives it more."""
+
+    @abc.abstractmethod
+    def shape(self, normals: Array, key: Key[Array, ""]) -> Array:
+        """The inputs, of the same shape."""
+
+
+class CoordinateSampler(AbstractInputSampler):
+    """Inputs that are independent along eigenvectors, of one law or of one for each."""
 
     input_root: Array
     query_root: Array
+    laws: tuple[tuple[str, float | None], ...] = eqx.field(static=True)
+    """Each law's name, and its degrees of freedom where it has some."""
+
+    def shape(self, normals: Array, key: Key[Array, ""]) -> Array:
+        white = _transformed(normals, self.laws[0], key)
+        for law in dict.fromkeys(self.laws[1:]):
+            own = jnp.array([other == law for other in self.laws])
+            white = jnp.where(own[None, None, :], _transformed(normals, law, key), white)
+        context, query = white[:, :-1] @ self.input_root.T, white[:, -1] @ self.query_root.T
+        return jnp.concatenate([context, query[:, None]], axis=1)
+
+
+class InputRowSampler(AbstractInputSampler):
+    """Inputs that are rows of given ones, drawn with replacement; Gaussian queries if asked for."""
+
+    rows: Array
+    query_root: Array | None
+
+    def shape(self, normals: Array, key: Key[Array, ""]) -> Array:
+        drawn = self.rows[jax.random.randint(key, normals.shape[:2], 0, self.rows.shape[0])]
+        if self.query_root is None:
+            return drawn
+        return jnp.concatenate([drawn[:, :-1], normals[:, -1:] @ self.query_root.T], axis=1)
+
+
+def _transformed(normals: Array, law: tuple[str, float | None], key: Key[Array, ""]) -> Array:
+    """Normal numbers made ones of another law of mean 0 and variance 1."""
+    name, freedom = law
+    sign = jnp.copysign(jnp.ones_like(normals), normals)
+    if freedom is not None:
+        # A chi-squared number of ν degrees of freedom is twice a gamma one of ν/2.
+        power = 2 * jax.random.gamma(key, freedom / 2, normals.shape)
+        return normals * jnp.sqrt((freedom - 2) / power)
+    if name == "rademacher":
+        return sign
+    if name == "uniform":
+        return 3**0.5 * jax.lax.erf(normals * 0.5**0.5)
+    if name == "laplace":
+        tail = jax.lax.erfc(jnp.abs(normals) * 0.5**0.5)
+        return -sign * jnp.log(tail) * 0.5**0.5
+    return normals
+
+
+class RegressionSampler(AbstractSampler):
+    """Prompts of in-context regression, a share of them with tasks from a pool."""
+
+    inputs: AbstractInputSampler
     task_root: Array
     label_noise: Array
     lengths: Array
@@ -56,14 +111,15 @@ class RegressionSampler(AbstractSampler):
 
     def draw(self, key: Key[Array, ""], count: int) -> Prompts:
         # One call for all Gaussians and one for all choices: each costs a second to compile.
-        dimension, longest = self.input_root.shape[0], self.longest
+        dimension, longest = self.task_root.shape[0], self.longest
         gaussian_key, uniform_key = jax.random.split(key)
         sizes = (longest * dimension, longest, dimension, dimension)
         drawn = jax.random.normal(gaussian_key, (count, sum(sizes)))
         context, noise, query, fresh = jnp.split(drawn, np.cumsum(sizes)[:-1].tolist(), axis=1)
         chance = jax.random.uniform(uniform_key, (3, count))
-        context = context.reshape(count, longest, dimension) @ self.input_root.T
-        query, fresh = query @ self.query_root.T, fresh @ self.task_root.T
+        normals = jnp.concatenate([context, query], axis=1).reshape(count, -1, dimension)
+        x = self.inputs.shape(normals, jax.random.fold_in(gaussian_key, 1))
+        context, query, fresh = x[:, :-1], x[:, -1], fresh @ self.task_root.T
         pooled = self.pool[(chance[0] * self.pool.shape[0]).astype(int)]
         from_pool = chance[1] < self.pool_share
         own = self.lengths[jnp.searchsorted(jnp.cumsum(self.shares)[:-1], chance[2], side="right")]

@@ -163,6 +163,11 @@ class Spectrum:
         r"""$\Lambda^{1/2}$ up to a rotation, [D, D]: it makes white vectors ones of this law."""
         return self.basis * np.sqrt(self.eigenvalues)
 
+    def colour(self, white: FloatArray) -> FloatArray:
+        """White vectors along the eigenvectors, `[..., D]`, made ones of this covariance."""
+        scaled: FloatArray = white * np.sqrt(self.eigenvalues)
+        return scaled if self.is_in_order else scaled @ self.basis.T
+
     @property
     def is_axis_aligned(self) -> bool:
         """Whether the eigenvectors are coordinate axes."""

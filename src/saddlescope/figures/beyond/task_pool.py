@@ -48,7 +48,15 @@ class TaskPoolFigure(AbstractFigure):
     more_tasks: tuple[int, ...] = (512, 1024)
     pools: int = 20
 
-    varied = (*FIXED, "blocks", "task_covariance", "query_covariance", "label_noise", "seeds")
+    varied = (
+        *FIXED,
+        "blocks",
+        "task_covariance",
+        "query_covariance",
+        "label_noise",
+        "inputs",
+        "seeds",
+    )
 
     id = "task-pool"
     title = "Few tasks are memorised, many are learned in context"
