@@ -136,6 +136,28 @@ def test_a_kind_is_chosen_by_name_or_by_its_fields(words: str, part: str, kind: 
     assert chosen(words)[part] == kind
 
 
+def test_inputs_are_laws_or_a_file_of_samples() -> None:
+    laws = read("--inputs laplace,rademacher --spectrum .4,.3 --context-length 8").task
+    assert str(laws.inputs) == "laplace,rademacher"  # type: ignore[attr-defined]
+    assert "inputs" not in read("--inputs gaussian").to_dict()["task"]  # type: ignore[operator]
+    samples = np.random.default_rng(0).normal(size=(60, 3))
+    np.save("inputs.npy", samples)
+    setting = read("--inputs inputs.npy")
+    # They take the place of the usual spectrum.
+    np.testing.assert_array_equal(setting.task.inputs.samples, samples)  # type: ignore[attr-defined]
+    assert (setting.task.dimension, setting.task.fixed_length) == (3, 31)
+    save_toml(setting, Path("samples.toml"))
+    assert read("--setting samples.toml") == setting
+    assert read("--setting samples.toml --context-length 5").task.fixed_length == 5
+    with pytest.raises(InvalidInput, match="inputs = 'laplace': in place of the file's samples"):
+        read("--setting samples.toml --inputs laplace")
+    changed = read("--setting samples.toml --inputs laplace --spectrum .4,.3")
+    assert changed.task.dimension == 2
+    for words in ("--inputs laplace --share .5", "--inputs laplace --tasks independent"):
+        with pytest.raises(InvalidInput, match="inputs = 'laplace': must be gaussian"):
+            read(words)
+
+
 def test_fields_arrive_where_they_belong() -> None:
     setting = read(
         "--spectrum .6,.3 --context-length uniform:2:4 --label-noise .5 --heads 2 --rank 2 "

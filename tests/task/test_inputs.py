@@ -1,4 +1,4 @@
-"""The law of the inputs: its moments against exact sums and draws, its fields, its refusals (T20)."""
+"""The law of the inputs: its moments against exact sums and draws, its fields, refusals (T20)."""
 
 from itertools import product
 from typing import Any
@@ -237,7 +237,7 @@ def test_what_rests_on_gaussian_moments_refuses_others() -> None:
         with pytest.raises(InvalidInput, match=r"inputs = 'laplace': must be gaussian: .* \(T"):
             make([0.4, 0.1], 3, inputs="laplace")
     model = ss.MergedAttention(heads=2, blocks="full")
-    with pytest.raises(InvalidInput, match="must be gaussian: .* take reduced blocks"):
+    with pytest.raises(InvalidInput, match=r"must be gaussian: .* take reduced blocks"):
         ss.train(model, law("laplace"), method=ss.GradientFlow(until=1.0))
     with pytest.raises(ss.TheoryDoesNotApply, match="must be gaussian"):
         ss.theory.fixed_points(law("laplace"), model=model)

@@ -94,6 +94,13 @@ def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[
     """What a file says of a part, where the part is still of that kind."""
     if not isinstance(before, Mapping) or before["kind"] != kind_name(cls):
         return {}
+    law = own.get("inputs")
+    if (
+        _holds_samples(before)
+        and isinstance(law, str)
+        and not own.keys() & {"spectrum", "covariance"}
+    ):
+        raise InvalidInput("inputs", law, "in place of the file's samples needs a spectrum too")
     # A covariance or samples that are given take the place of the file's spectrum.
     gone = {"kind", "spectrum"} if _replaces_spectrum(own) else {"kind"}
     return {name: value for name, value in before.items() if name not in gone}
@@ -230,7 +237,11 @@ def _completed(
 
 def _replaces_spectrum(fields: Mapping[str, Plain]) -> bool:
     """Whether the inputs' covariance is given in another way: by a matrix, or by samples."""
-    return "covariance" in fields or not isinstance(fields.get("inputs", ""), str)
+    return "covariance" in fields or _holds_samples(fields)
+
+
+def _holds_samples(fields: Mapping[str, Plain]) -> bool:
+    return not isinstance(fields.get("inputs", ""), str)
 
 
 def _allowed(name: str, kinds: Mapping[str, type]) -> str:

@@ -134,7 +134,7 @@ class InContextRegression(AbstractTask):
 
     @property
     def common_basis(self) -> FloatArray | None:
-        r"""The eigenvectors shared by $\Lambda$, $\Sigma_w$, $\Lambda_q$ and $B$, [D, D], or None."""
+        r"""The eigenvectors that $\Lambda, \Sigma_w, \Lambda_q$ and $B$ share, [D, D], or None."""
         papers = self.task_covariance is None and self.query_covariance is None
         if papers and isinstance(self.inputs, IndependentInputs):
             return self.spectrum.basis
@@ -232,7 +232,7 @@ class InContextRegression(AbstractTask):
         x = np.empty((count, longest + 1, dimension))
         x[:, :-1] = self.inputs.draw(generator, (count, longest), self.spectrum)
         x[:, -1] = self.inputs.draw(generator, (count,), self.query_covariance or self.spectrum)
-        tasks = generator.standard_normal((count, dimension))
+        tasks: FloatArray = generator.standard_normal((count, dimension))
         if self.task_covariance is not None:
             tasks = self.task_covariance.colour(tasks)
         y = np.matmul(x, tasks[:, :, None])[:, :, 0]

@@ -51,7 +51,7 @@ def algorithms(task: object, penalty: float | None = None) -> tuple[Algorithm, .
     >>> [algorithm.name for algorithm in algorithms(task)][2:5]
     ['preconditioned_step', 'principal_components_0', 'principal_components_1']
     """
-    law = _gaussian_law(task)
+    law = _regression_law(task)
     share = law.label_noise**2 * law.dimension / float(np.trace(law.task_matrix))
     weight = share if penalty is None else number("penalty", penalty, at_least=0.0)
     components = [
@@ -89,13 +89,14 @@ def bayes_optimal(prompts: Prompts, task: object) -> Float[np.ndarray, " P"]:
     r"""$E[y_q \mid \text{context}, x_q]$: the least mean-square error that any predictor can have.
 
     $w \sim N(0, \Sigma_w)$ and Gaussian noise make it ridge regression with penalty $\sigma^2$ in
-    the coordinates in which $\Sigma_w = I$; without noise, the shortest $w$ there that fits.
+    the coordinates in which $\Sigma_w = I$; without noise, the shortest $w$ there that fits. The
+    inputs say nothing of $w$, so that it is the same whatever their law.
 
     >>> task = InContextRegression([.4, .1], 31, task_covariance=[1., 2.], label_noise=.5)
     >>> bayes_optimal(task.sample(3, seed=0), task).shape
     (3,)
     """
-    law = _gaussian_law(task)
+    law = _regression_law(task)
     check_prompts(prompts, law.dimension)
     root = _root(law)
     inputs = prompts.x[:, :-1] @ root
@@ -111,7 +112,7 @@ def _root(law: InContextRegression) -> Float[np.ndarray, "D m"]:
     return basis[:, taken] * np.sqrt(values[taken])
 
 
-def _gaussian_law(task: object) -> InContextRegression:
+def _regression_law(task: object) -> InContextRegression:
     if isinstance(task, InContextRegression):
         return task
     if isinstance(task, AbstractTask):

@@ -24,9 +24,10 @@ class Modes:
 
     Where $\Lambda$, $\Sigma_w$ and $\Lambda_q$ have eigenvalues $\lambda_d, \omega_d, \kappa_d$,
     $c_d = \lambda_d\omega_d\kappa_d$ and
-    $b_d = (1+1/N)\lambda_d^2\omega_d + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$. In the
-    papers' case $c_d = \lambda_d^2$ and $b_d = a_d$, the eigenvalues of $E[\hat\Lambda^2]$ (T1;
-    Z eq. 20).
+    $b_d = (1+(1+\gamma_d)/N)\lambda_d^2\omega_d
+    + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$, $\gamma_d$ being the excess kurtosis of the
+    inputs, 0 for Gaussian ones (T20). In the papers' case $c_d = \lambda_d^2$ and $b_d = a_d$, the
+    eigenvalues of $E[\hat\Lambda^2]$ (T1; Z eq. 20).
     """
 
     basis: Float[np.ndarray, "D D"]
@@ -176,8 +177,8 @@ def modes(task: object) -> Modes:
     if basis is None:
         raise TheoryDoesNotApply(
             "the moments of the task share no eigenvectors, since its covariances of inputs, tasks "
-            "and queries do not commute: there are no common modes; the population loss (T3) and "
-            "minimum(task) still hold"
+            "and queries, and their fourth moment, do not commute: there are no common modes; the "
+            "population loss (T3) and minimum(task) still hold"
         )
     moments = law.moments()
     drive, summary, query = (
