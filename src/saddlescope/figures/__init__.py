@@ -1,5 +1,6 @@
 """The papers' figures and those beyond them: each with its setting, its run and its claims."""
 
+from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.figures.beyond.depth import Depth
 from saddlescope.figures.beyond.merged_any_covariance import MergedAnyCovariance
@@ -63,6 +64,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     StaircasePrediction,
     SaddleGraphFigure,
     NoiseAndShift,
+    AnyInputs,
     ContextLengthsFigure,
     Optimisers,
     ModesExactness,

@@ -87,13 +87,15 @@ def _visits(distance: FloatArray) -> list[int]:
 def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
     one = data.isel(rotating_seed=int(data["point_distance"].to_numpy()[:, 1].argmin()))
     begin, end = float(one["visited_time"][1]), float(one["visited_time"][2])
-    span = begin - 1.5 * (end - begin), end + 3 * (end - begin)
+    last = float(one["rotating_time"][-1])
+    span = begin - 1.5 * (end - begin), min(end + 3 * (end - begin), last)
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
     levels(loss_axes, one["point_loss"], "T17")
-    for value, name in zip(
-        one["point_loss"], (r"$\varnothing$", "$e_1$", "$e_2$", "$e_1, e_2$"), strict=True
-    ):
-        loss_axes.annotate(name, (1.01, float(value)), xycoords=("axes fraction", "data"))
+    # The levels of e1 and e2 may lie side by side.
+    names = {r"$\varnothing$": "center", "$e_1$": "bottom", "$e_2$": "top", "$e_1, e_2$": "center"}
+    for value, (name, place) in zip(one["point_loss"], names.items(), strict=True):
+        spot = (1.01, float(value))
+        loss_axes.annotate(name, spot, xycoords=("axes fraction", "data"), va=place)
     loss_axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
     for mode in range(2):
         tint = colour(1 + mode)
@@ -105,4 +107,5 @@ def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
     turn_axes.set(ylabel="share learned, alignment", ylim=(-0.02, 1.15))
     for panel in (loss_axes, turn_axes):
         panel.set(xlim=span, xlabel=TIME_LABEL)
+        panel.locator_params(axis="x", nbins=5)
         legend(panel, columns=2)

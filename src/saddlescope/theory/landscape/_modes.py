@@ -25,7 +25,7 @@ class Modes:
     Where $\Lambda$, $\Sigma_w$ and $\Lambda_q$ have eigenvalues $\lambda_d, \omega_d, \kappa_d$,
     $c_d = \lambda_d\omega_d\kappa_d$ and
     $b_d = (1+(1+\gamma_d)/N)\lambda_d^2\omega_d
-    + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$, $\gamma_d$ being the excess kurtosis of the
+    + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$, $\gamma_d$ being the excess kurtosis of
     inputs, 0 for Gaussian ones (T20). In the papers' case $c_d = \lambda_d^2$ and $b_d = a_d$, the
     eigenvalues of $E[\hat\Lambda^2]$ (T1; Z eq. 20).
     """

@@ -1,0 +1,293 @@
+"""Beyond the papers: inputs of any law, of which the loss knows the fourth moment alone (T20)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from saddlescope.checks import FloatArray
+from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotation_numbers
+from saddlescope.figures.kit import panels
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
+from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.parts import of_kind
+from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.zhang.merged_run import merged_numbers, until_converged, with_merged_heads
+from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, missing_claim, staircase_numbers
+from saddlescope.setting import Setting
+from saddlescope.task import InContextRegression, Spectrum
+from saddlescope.task.inputs import CoordinateLaw
+from saddlescope.theory import in_context_predictor
+
+# Starts that learn all four eigenvectors, in steps that can be told apart on one axis.
+_FLOW = STAIRCASE.replace(
+    context_length=8, seeds=(7, 8), until=40_000.0, points=1500, spacing="log"
+)
+_MERGED_HEADS = 8
+_MERGED_SCALE = 1e-4
+# κ of T18: from half-way down to the runaway, in units of 1/(cξ^(1/3)).
+_LEAD = 1.2533911927
+
+
+@dataclass(frozen=True)
+class AnyInputs(AbstractFigure):
+    """T20: the staircase and merged attention's drop on inputs of five laws, and of two at once."""
+
+    setting: Setting = _FLOW
+    laws: tuple[str, ...] = ("rademacher", "uniform", "gaussian", "student:10", "laplace")
+    prompts: int = 200_000
+    reversed_laws: tuple[str, ...] = ("laplace", "rademacher")
+    rotating_seeds: int = 6
+
+    varied = (*FIXED, "inputs", "task_covariance", "query_covariance", "label_noise")
+
+    id = "any-inputs"
+    title = "Of the inputs' law the staircase knows the kurtosis alone"
+    source = "Beyond the papers (T20)"
+    text = (
+        "Attention trained on inputs that are not Gaussian, with few of them in the context, so "
+        "that their fourth moment counts. (a) Separate attention of rank one from the same start "
+        "for five laws of one covariance. Dashed: the levels of T20. (b) The levels against the "
+        "excess kurtosis γ: the formula of T20, the plateaus of training, and the loss of each "
+        "fixed point's map on prompts that were drawn from the law (crosses; their standard "
+        "errors are smaller than they are). (c) When the drops come: measured, and predicted from "
+        "the initial weights (T13). The drives do not depend on the law, so that a heavier tail "
+        "leaves the first drop nearly where it is. (d) Merged attention, and its course by T9 and "
+        "T10. (e, f) Two laws at once: heavy tails along the stronger of two eigenvectors and "
+        "none along the weaker let the first escape from zero first but make the second the one "
+        "that is stable. The head that has learned the first rotates to the second."
+    )
+    seconds = 20.0
+
+    @classmethod
+    def quick(cls) -> AnyInputs:
+        laws = ("rademacher", "gaussian", "laplace")
+        setting = _FLOW.replace(seeds=(7,), until=20_000.0, points=600)
+        return cls(setting, laws, prompts=40_000, rotating_seeds=1)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        cases = [self._numbers(watch, law) for law in watch.each(self.laws)]
+        data = xr.concat(cases, "law").assign_coords(law=list(self.laws))
+        task = InContextRegression([0.4, 0.3], 8, inputs=self.reversed_laws)
+        rotating = ROTATING.replace(
+            task=task, until=12_000.0, seeds=self.rotating_seeds, points=4000
+        )
+        return data.merge(rotation_numbers(watch.train("rotating", rotating)))
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        formula = np.array([self._levels(float(one)) for one in data["kurtosis"]])
+        plateaus = data["plateau_loss"].to_numpy()[:, :, 1:]
+        seen = np.isfinite(data["drop_time"].to_numpy())
+        first = data["drop_time"].to_numpy()[:, :, 0]
+        delay = self._delay(data["kurtosis"].to_numpy())
+        heavy = data.isel(law=int(data["kurtosis"].to_numpy().argmax()))
+        gaussian = np.abs(heavy["drawn_loss"] - self._levels(0.0)) / heavy["drawn_error"]
+        last = data["merged_loss"].isel(merged_time=-1)
+        stops = data["visited_loss"].shape
+        return (
+            within(
+                "a_d = λ_d²(1 + (1 + γ + tr Λ/λ_d)/N): every level (T20)",
+                data["level_loss"],
+                formula,
+                1e-12,
+            ),
+            within(
+                "every plateau of separate attention lies at its level (T20)",
+                plateaus[seen],
+                np.broadcast_to(formula[:, None, 1:], seen.shape)[seen],
+                1e-6,
+            ),
+            at_most(
+                "on drawn prompts the maps of all fixed points on the way have the loss of T20: "
+                "distance in standard errors",
+                np.abs(data["drawn_loss"] - formula) / data["drawn_error"],
+                4.0,
+            ),
+            at_least(
+                "of the heaviest tail they have not the loss of Gaussian inputs: distance of the "
+                "last level in standard errors",
+                gaussian[-1],
+                10.0,
+            ),
+            relatively_within(
+                "drops come when predicted from the initial weights alone (T13, T20)",
+                data["drop_time"].to_numpy()[seen],
+                data["predicted_drop_time"].to_numpy()[seen],
+                3e-3,
+            ),
+            within(
+                "the first drop is shifted by −κ/c₁ times the change of ξ₁^(−1/3), against that of "
+                "the first law (T18, T20)",
+                first - first[:1],
+                np.broadcast_to((delay[0] - delay)[:, None], first.shape),
+                2e-3,
+            ),
+            missing_claim(data),
+            at_most(
+                "merged attention follows D + 1 scalars at all times (T10, T20): largest error",
+                np.abs(data["merged_loss"] - data["merged_predicted_loss"]).max("merged_time"),
+                5e-6,
+            ),
+            within(
+                "merged attention ends at the last level (T20)",
+                last,
+                np.broadcast_to(formula[:, -1:], last.shape),
+                1e-9,
+            ),
+            equal("where two laws reverse the orders no path is stated", data["path_refused"], 1),
+            equal(
+                "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17, T20)",
+                data["visited"],
+                np.broadcast_to([0, 1, 2, 3], stops),
+            ),
+            within(
+                "at each of these its loss is that of the fixed point (T20)",
+                data["visited_loss"],
+                np.broadcast_to(data["point_loss"], stops),
+                1e-3,
+            ),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing, axes = panels.sheet(2, 3, width=3.4, height=2.9)
+        _draw_staircases(axes[0, 0], data)
+        self._draw_levels(axes[0, 1], data)
+        _draw_times(axes[0, 2], data)
+        _draw_merged(axes[1, 0], data)
+        draw_rotation(axes[1, 1], axes[1, 2], data)
+        panels.letter(axes.flat)
+        return drawing
+
+    def _numbers(self, watch: Watch, law: str) -> xr.Dataset:
+        """The runs of separate and merged attention on one law, and its maps on drawn prompts."""
+        setting = self.setting.replace(inputs=law)
+        name = law.replace(":", "-")
+        run = watch.train(name, setting)
+        task = of_kind(InContextRegression, setting.task)
+        merged = with_merged_heads(setting, _MERGED_HEADS).replace(init_scale=_MERGED_SCALE)
+        course = merged_numbers(watch.train(f"{name}-merged", until_converged(merged)))
+        drawn = task.sample(self.prompts)
+        errors = [
+            (in_context_predictor(task, learned)(drawn) - drawn.target) ** 2
+            for learned in range(task.dimension + 1)
+        ]
+        return staircase_numbers(run).assign(
+            kurtosis=CoordinateLaw.parse(law).excess_kurtosis,
+            drawn_loss=("level", np.mean(errors, axis=1)),
+            drawn_error=("level", np.std(errors, axis=1) / np.sqrt(self.prompts)),
+            merged_drop=("seed", course["drop_time"].to_numpy()[:, 0]),
+            merged_clock=("merged_time", course["time"].to_numpy()),
+            merged_loss=(("seed", "merged_time"), course["loss"].to_numpy()),
+            merged_predicted_loss=(("seed", "merged_time"), course["predicted_loss"].to_numpy()),
+        )
+
+    def _delay(self, kurtosis: FloatArray) -> FloatArray:
+        """How long before the runaway the first drop is half-way down, κ/(c_1 ξ_1^(1/3)) (T18)."""
+        eigenvalue = float(self._spectrum.eigenvalues[0])
+        amplitude = eigenvalue / np.array([self._summary(one)[0] for one in kurtosis])
+        return _LEAD / (eigenvalue**2 * np.cbrt(amplitude))
+
+    def _summary(self, kurtosis: float) -> FloatArray:
+        """a_d at an excess kurtosis (T20)."""
+        values, inverse = self._spectrum.eigenvalues, self._task.context_length.mean_inverse
+        return values**2 * (1 + inverse * (1 + kurtosis + values.sum() / values))
+
+    def _levels(self, kurtosis: float) -> FloatArray:
+        """The levels at an excess kurtosis (T7, T20)."""
+        values = self._spectrum.eigenvalues
+        drops = values**3 / self._summary(kurtosis)
+        return values.sum() - np.concatenate([[0.0], np.cumsum(drops)])
+
+    @property
+    def _task(self) -> InContextRegression:
+        return of_kind(InContextRegression, self.setting.task)
+
+    @property
+    def _spectrum(self) -> Spectrum:
+        return self._task.spectrum
+
+    def _draw_levels(self, axes: Axes, data: xr.Dataset) -> None:
+        kurtosis = data["kurtosis"].to_numpy()
+        grid = np.linspace(kurtosis.min(), kurtosis.max(), 60)
+        lines = np.array([self._levels(one) for one in grid])
+        for level in range(1, lines.shape[1]):
+            tint = panels.colour(level - 1)
+            axes.plot(grid, lines[:, level], color=tint, **panels.THEORY)
+            axes.plot(
+                kurtosis,
+                data["plateau_loss"].isel(seed=0, level=level),
+                **{**panels.CIRCLES, "color": tint},
+                markersize=6,
+            )
+            axes.plot(kurtosis, data["drawn_loss"][:, level], "x", color=tint, markersize=4)
+            spot, place = (
+                (1.01, lines[-1, level]),
+                "top" if level == lines.shape[1] - 1 else "bottom",
+            )
+            axes.annotate(f"$M_{level}$", spot, xycoords=("axes fraction", "data"), va=place)
+        look = {"color": panels.THEORY_COLOUR}
+        axes.plot([], [], label="T20", **look, **panels.THEORY)
+        axes.plot([], [], label="training", **look, **panels.CIRCLES)
+        axes.plot([], [], "x", label="drawn prompts", markersize=4, **look)
+        axes.set(xlabel=r"excess kurtosis  $\gamma$", ylabel=panels.LOSS_LABEL, ylim=(0, None))
+        panels.legend(axes, columns=3)
+
+
+def _draw_staircases(axes: Axes, data: xr.Dataset) -> None:
+    for index, law in enumerate(data["law"].to_numpy()):
+        one, tint = data.isel(law=index, seed=0), panels.colour(index)
+        axes.plot(data["time"], one["loss"], color=tint, linewidth=1.8, label=_label(law))
+        drops = one["predicted_drop_time"].to_numpy()
+        ends = np.concatenate([drops, [float(data["time"][-1])]])
+        look = {
+            "color": panels.THEORY_COLOUR,
+            "linewidth": 0.8,
+            "linestyle": panels.THEORY["linestyle"],
+        }
+        label = "T20, T13" if index == 0 else None
+        axes.step(ends, one["level_loss"], where="pre", label=label, **look)
+    start, end = 0.5 * float(data["drop_time"].min()), float(data["time"][-1])
+    axes.set(xscale="log", xlim=(start, end), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
+    panels.legend(axes, columns=2)
+
+
+def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+    kurtosis = data["kurtosis"].to_numpy()
+    measured, predicted = (
+        data[name].to_numpy()[:, 0] for name in ("drop_time", "predicted_drop_time")
+    )
+    nearest = int(np.abs(kurtosis).argmin())
+    for drop in range(measured.shape[1]):
+        tint, look = panels.colour(drop), {**panels.CIRCLES, "markersize": 5}
+        axes.plot(kurtosis, (predicted - predicted[nearest])[:, drop], color=tint, **panels.THEORY)
+        shift = (measured - measured[nearest])[:, drop]
+        axes.plot(kurtosis, shift, label=f"drop {drop + 1}", **look, color=tint)
+    axes.plot([], [], color=panels.THEORY_COLOUR, label="T13", **panels.THEORY)
+    axes.set(
+        xlabel=r"excess kurtosis  $\gamma$", ylabel=r"drop later than at $\gamma=0$ by  $t/\tau$"
+    )
+    panels.legend(axes, columns=3)
+
+
+def _draw_merged(axes: Axes, data: xr.Dataset) -> None:
+    for index, law in enumerate(data["law"].to_numpy()):
+        one = data.isel(law=index, seed=0)
+        look = {"color": panels.colour(index), "linewidth": 2.0, "label": _label(law)}
+        axes.plot(one["merged_clock"], one["merged_loss"], **look)
+        dashes = {"color": panels.THEORY_COLOUR, **panels.THEORY}
+        axes.plot(one["merged_clock"], one["merged_predicted_loss"], **dashes)
+    axes.plot([], [], color=panels.THEORY_COLOUR, label="T10", **panels.THEORY)
+    axes.set(xlim=(0, 2.5 * float(data["merged_drop"].max())), ylim=(0, None))
+    axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
+    panels.legend(axes, columns=2)
+
+
+def _label(law: str) -> str:
+    """A law in words."""
+    name, _, freedom = str(law).partition(":")
+    return rf"Student, $\nu = {freedom}$" if freedom else name.capitalize()
