@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saddlescope.figures.beyond import depth, merged_any_covariance, modes_exactness
+from saddlescope.figures.beyond import depth, law_panels, merged_any_covariance, modes_exactness
+from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.theory import plateau_losses
+from saddlescope.theory.staircase.dormant import first_drop_delay
 
 
 def test_the_last_level_at_a_length_between_two_whole_ones():
@@ -77,3 +79,18 @@ def test_errors_are_rounded_to_the_digits_that_are_stated():
     digits = [stated for _, stated in modes_exactness._STATED.values()]
     rounded = modes_exactness._rounded(np.full(len(digits), 0.123456789))
     assert rounded == [round(0.123456789, stated) for stated in digits]
+
+
+def test_levels_and_delays_at_a_kurtosis():
+    figure = AnyInputs()
+    for law, kurtosis in (("uniform", -1.2), ("laplace", 3.0), ("student:8", 1.5)):
+        setting = figure.setting.replace(inputs=law)
+        levels = plateau_losses(setting.task)
+        np.testing.assert_allclose(figure._levels(kurtosis), levels, rtol=1e-13)
+        delay = first_drop_delay(setting.model, setting.task)
+        np.testing.assert_allclose(figure._delay(np.array([kurtosis])), [delay], rtol=1e-9)
+
+
+def test_laws_in_words():
+    assert law_panels._label("laplace") == "Laplace"
+    assert law_panels._label("student:10") == r"Student, $\nu = 10$"
