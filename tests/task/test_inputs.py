@@ -231,6 +231,12 @@ def test_a_refusal_says_what_is_allowed(arguments: dict[str, Any], message: str)
     assert "\n" not in str(refusal.value)
 
 
+def test_one_law_for_all_needs_no_order_of_the_spectrum() -> None:
+    task = ss.InContextRegression([0.1, 0.4], 3, inputs=["laplace", "laplace"])
+    assert str(task.inputs) == "laplace"
+    assert np.diagonal(task.covariance).tolist() == [0.1, 0.4]
+
+
 def test_what_rests_on_gaussian_moments_refuses_others() -> None:
     for make in (ss.TaskPool, ss.AlignedRegression):
         make([0.4, 0.1], 3, inputs="gaussian")

@@ -127,12 +127,10 @@ class IndependentInputs(AbstractInputs):
 
     def choose_spectrum(self, spectrum: object, covariance: object) -> Spectrum:
         chosen = Spectrum.choose(spectrum, covariance)
-        if len(self.laws) == 1:
-            return chosen
-        if len(self.laws) != chosen.dimension:
+        if len(self.laws) not in (1, chosen.dimension):
             allowed = f"has {len(self.laws)} laws, and spectrum has D = {chosen.dimension}"
             raise InvalidInput("inputs", self.written(), allowed)
-        if chosen.is_axis_aligned and not chosen.is_in_order:
+        if len(self._shared) > 1 and chosen.is_axis_aligned and not chosen.is_in_order:
             # A law for each axis of x and one for each eigenvalue would be two things.
             allowed = "goes with eigenvalues in falling order: give the spectrum in that order"
             raise InvalidInput("inputs", self.written(), allowed)
