@@ -45,6 +45,13 @@ from saddlescope.theory.landscape.conservation import (
 from saddlescope.theory.landscape.escape import EscapeDirection, escape_direction, escape_directions
 from saddlescope.theory.landscape.graph import SaddleGraph, saddle_graph
 from saddlescope.theory.landscape.index import hessian, hessian_index, saddle_index
+from saddlescope.theory.landscape.sharpness import (
+    HessianSpectrum,
+    StaircaseSharpness,
+    hessian_spectrum,
+    sharpness,
+    staircase_sharpness,
+)
 from saddlescope.theory.linear_transformer import (
     CoupledFixedPoint,
     CoupledModes,
@@ -84,6 +91,7 @@ __all__ = [
     "FixedPoint",
     "FixedPoints",
     "HeadTimeCourse",
+    "HessianSpectrum",
     "InContextPredictor",
     "LazyCourse",
     "Minimum",
@@ -94,6 +102,7 @@ __all__ = [
     "SaddleGraph",
     "Staircase",
     "Staircases",
+    "StaircaseSharpness",
     "TimeCourse",
     "UncoupledModes",
     "algorithms",
@@ -119,6 +128,7 @@ __all__ = [
     "head_time_course",
     "hessian",
     "hessian_index",
+    "hessian_spectrum",
     "in_context_predictor",
     "lazy_course",
     "least_squares",
@@ -136,6 +146,8 @@ __all__ = [
     "runaway_times",
     "saddle_graph",
     "saddle_index",
+    "sharpness",
+    "staircase_sharpness",
     "time_course",
     "unbalanced_modes",
 ]

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.arrays import Array
 from saddlescope.attention import AbstractAttention
-from saddlescope.checks import FloatArray, number, whole_number
+from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.task.moments import population_loss
 from saddlescope.theory.landscape._modes import modes
-from saddlescope.theory.parametrisation import (
-    GivenWeights,
-    one_seed,
-    population_law,
-    summarised_model,
-)
+from saddlescope.theory.landscape._weight_loss import WeightLoss
+from saddlescope.theory.parametrisation import GivenWeights, population_law
 
 _LARGEST_DIMENSION = 8
 
@@ -62,17 +55,7 @@ def hessian(
         raise InvalidInput(
             "dimension", law.dimension, f"Hessians are taken up to D = {_LARGEST_DIMENSION}"
         )
-    checked = one_seed(model, weights, law.dimension)
-    vector = np.concatenate([checked[name].ravel() for name in model.shapes(law.dimension)])
-    moments = law.moments()
-    return _second_derivative(model, law.dimension)(
-        vector,
-        model.gain(law.fixed_length),
-        moments.label_power,
-        moments.drive,
-        moments.summary,
-        moments.query,
-    )
+    return WeightLoss.at(model, task, weights).hessian()
 
 
 def hessian_index(
@@ -93,27 +76,3 @@ def hessian_index(
     margin = number("tolerance", tolerance, at_least=0.0)
     eigenvalues = np.linalg.eigvalsh(hessian(model, task, weights))
     return int((eigenvalues < -margin * np.abs(eigenvalues).max()).sum())
-
-
-@lru_cache(maxsize=64)
-def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[..., FloatArray]:
-    # JAX takes a second to import, and only this function of the theory needs it.
-    import jax
-    import jax.numpy as jnp
-
-    from saddlescope.precision import in_float64
-
-    linear, shapes = summarised_model(model), model.shapes(dimension)
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-
-    def loss(
-        vector: Array, gain: Array, power: Array, drive: Array, summary: Array, query: Array
-    ) -> Array:
-        parts = jnp.split(vector, ends[:-1])
-        weights = {
-            name: part.reshape(shape)
-            for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
-        return population_loss(linear.effective_map(weights, gain), power, drive, summary, query)
-
-    return in_float64(jax.jit(jax.hessian(loss)))
