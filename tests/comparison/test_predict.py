@@ -146,6 +146,36 @@ def test_other_optimisers_have_no_times() -> None:
     assert "the unit of time is the step" in prediction.notes[0]
 
 
+def test_a_learning_rate_that_does_not_rest_is_noted() -> None:
+    model = ss.SeparateAttention(heads=2)
+    stable = ss.predict(model, TASK).stable_learning_rate
+    assert stable == ss.theory.staircase_sharpness(model, TASK).stable_learning_rate
+    below, above = (
+        ss.predict(model, TASK, method=ss.GradientDescent(share * stable, steps=10))
+        for share in (0.999, 1.001)
+    )
+    assert below.notes == ()
+    (note,) = above.notes
+    assert "not stable at the minimal-norm weights of plateaus 1, 2: below 1.591" in note
+    assert below.stable_learning_rate == above.to_dict()["stable_learning_rate"] == stable
+    assert "stable rate  1.5907, below which" in str(below)
+    assert "stable rate: 1.5907, below which" in below._repr_html_()
+    assert below.to_dataset()["stable_learning_rate"] == stable
+
+
+def test_no_stable_learning_rate_is_said_where_one_is_asked_for() -> None:
+    full, method = ss.SeparateAttention(heads=2, blocks="full"), ss.GradientDescent(0.1, steps=10)
+    told = ss.predict(full, TASK, method=method)
+    assert told.stable_learning_rate is None
+    assert any("no stable learning rate: all blocks" in note for note in told.notes)
+    assert "stable" not in str(ss.predict(full, TASK, method=ss.GradientFlow(1.0)))
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
+    crossed = ss.InContextRegression(turn @ np.diag([0.6, 0.3]) @ turn.T, 31, [1.0, 3.0])
+    merged = ss.predict(ss.MergedAttention(3), crossed, method=method).stable_learning_rate
+    assert merged is not None
+    assert merged < 10
+
+
 QUADRATURE = {"init_scale": 1e-3, "seeds": 3, "method": ss.GradientFlow(until=100_000)}
 
 

@@ -9,12 +9,13 @@ import typer
 
 from saddlescope.cli import options
 
-EXAMPLE = """Predict a run from theory alone: levels, fixed points and drop times.
+EXAMPLE = """Predict a run from theory alone: levels, fixed points, drop times, stable rate.
 
 \b
 Examples:
   saddlescope predict --spectrum .4,.3,.2,.1 --context-length 31 --heads 5 --seeds 3
   saddlescope predict --model merged --heads 8
+  saddlescope predict --method descent --learning-rate 2 --steps 1000
   saddlescope predict --seeds 10000 --by quadrature --json
   saddlescope predict --setting run.toml
 

@@ -47,6 +47,8 @@ def predict(
 ) -> Prediction:
     """What the theory says of a run: levels, fixed points, and each seed's drop times.
 
+    Besides, the learning rate below which gradient descent rests on every plateau (T21).
+
     The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
     up to time 100 000. Those of separate attention are predicted `by` the `race` of its heads
     (T13), or by `quadrature` (T18; coarser, and hundreds of times faster), which more than a
@@ -76,6 +78,7 @@ def predict(
             notes.append(f"the 2^D fixed points are listed up to D = {_LISTED_DIMENSIONS}")
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
+    rate = _stable_rate(setting, notes)
     chosen = _predictor(setting, by)
     times: list[PredictedSeed] = []
     if levels is not None and not setting.method.has_flow_time:
@@ -94,7 +97,34 @@ def predict(
                 notes.append(str(reason))
     plateaus = None if levels is None else tuple(float(level) for level in levels)
     told = tuple(dict.fromkeys(notes))
-    return Prediction(plateaus, least, points, tuple(times), end, told, chosen if times else None)
+    predictor = chosen if times else None
+    return Prediction(plateaus, least, points, tuple(times), end, told, predictor, rate)
+
+
+def _stable_rate(setting: Setting, notes: list[str]) -> float | None:
+    """Below which gradient descent rests on every plateau, where that has a closed form (T21).
+
+    Lanczos' iteration, which has it elsewhere, would take longer than all else here.
+    """
+    method = setting.method
+    descends = method.counts_steps and method.has_flow_time
+    try:
+        found = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
+    except TheoryDoesNotApply as reason:
+        if descends and not notes:
+            notes.append(f"no stable learning rate: {reason}")
+        return None
+    # A step is 2η of flow time.
+    rate = float(method.flow_time(np.ones(1), 1.0)[0]) / 2 if descends else 0.0
+    above = np.flatnonzero(rate >= found.stable_learning_rates)
+    if above.size:
+        plateaus = ", ".join(str(level) for level in above)
+        notes.append(
+            f"at learning_rate {rate:g} gradient descent is not stable at the minimal-norm weights "
+            f"of {'plateau' if above.size == 1 else 'plateaus'} {plateaus}: below "
+            f"{found.stable_learning_rate:.4g} it rests on all of them (T21)"
+        )
+    return found.stable_learning_rate
 
 
 def _predictor(setting: Setting, by: str | None) -> str:

@@ -24,6 +24,8 @@ _BY = {
     "quadrature": ", by quadrature (T18)",
     "time course": ", by the time course (T10)",
 }
+# What a stable rate is.
+_STABLE = ", below which gradient descent rests on every plateau (T21)"
 # The table of fixed points is printed up to this many.
 _PRINTED_POINTS = 32
 
@@ -60,6 +62,8 @@ class Prediction:
     """What the theory does not say here, and why."""
     by: str | None = None
     """What the drop times come from: `race` (T13), `quadrature` (T18) or `time course` (T10)."""
+    stable_learning_rate: float | None = None
+    """Below which gradient descent rests on every plateau (T21)."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
@@ -91,6 +95,9 @@ class Prediction:
             {
                 "level_loss": ("level", levels),
                 "least_loss": self.least_loss,
+                "stable_learning_rate": (
+                    np.nan if self.stable_learning_rate is None else self.stable_learning_rate
+                ),
                 "predicted_drop_time": (("seed", "drop"), times),
                 "point_loss": ("point", np.array([p.loss for p in self.fixed_points], dtype=float)),
                 "point_index": ("point", np.array([p.index for p in self.fixed_points], dtype=int)),
@@ -115,6 +122,8 @@ class Prediction:
             levels = "  ".join(f"{level:.5f}" for level in self.plateau_losses)
             parts.append(f"plateaus     {levels}")
         parts.append(f"least loss   {self.least_loss:.5f}")
+        if self.stable_learning_rate is not None:
+            parts.append(f"stable rate  {self.stable_learning_rate:.5g}{_STABLE}")
         for title, headings, rows in self._tables():
             parts.append(f"\n{title}")
             if rows:
@@ -124,7 +133,10 @@ class Prediction:
     def _repr_html_(self) -> str:
         levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses or ())
         lines = [f"plateaus: {levels}"] if levels else []
-        shown = tables.paragraphs([*lines, f"least loss: {self.least_loss:.5f}"])
+        lines.append(f"least loss: {self.least_loss:.5f}")
+        if self.stable_learning_rate is not None:
+            lines.append(f"stable rate: {self.stable_learning_rate:.5g}{_STABLE}")
+        shown = tables.paragraphs(lines)
         for title, headings, rows in self._tables():
             shown += tables.paragraphs([title]) + (
                 tables.html_table(headings, rows) if rows else ""

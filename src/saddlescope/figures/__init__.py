@@ -3,6 +3,8 @@
 from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.figures.beyond.depth import Depth
+from saddlescope.figures.beyond.drop_time_law import DropTimeLawFigure
+from saddlescope.figures.beyond.edge_of_stability import EdgeOfStability
 from saddlescope.figures.beyond.merged_any_covariance import MergedAnyCovariance
 from saddlescope.figures.beyond.modes_exactness import ModesExactness
 from saddlescope.figures.beyond.noise_and_shift import NoiseAndShift
@@ -62,11 +64,13 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     GrokkingRecorded,
     MergedAnyCovariance,
     StaircasePrediction,
+    DropTimeLawFigure,
     SaddleGraphFigure,
     NoiseAndShift,
     AnyInputs,
     ContextLengthsFigure,
     Optimisers,
+    EdgeOfStability,
     ModesExactness,
     TaskPoolFigure,
     Depth,

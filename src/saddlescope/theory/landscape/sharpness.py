@@ -117,7 +117,9 @@ def hessian_spectrum(
     return _scaled(_separate(task_modes, linear.pairs, by_size), linear, law)
 
 
-def staircase_sharpness(model: AbstractAttention, task: object) -> StaircaseSharpness:
+def staircase_sharpness(
+    model: AbstractAttention, task: object, *, numerical: bool = True
+) -> StaircaseSharpness:
     r"""The sharpness on the plateaus of training, and the learning rate that rests on them (T21).
 
     Descent $W \leftarrow W - \eta\,\partial L/\partial W$ rests at an in-order $M_m$ for $\eta$
@@ -125,7 +127,8 @@ def staircase_sharpness(model: AbstractAttention, task: object) -> StaircaseShar
     $\lambda_1/\lambda_m \le 25.9$ this is $1/(3c_1\xi_1^{1/3})$ for all $m \ge 1$; zero bounds
     nothing at rank one. Heads of higher rank are filled in the order of learning. In closed form
     for merged attention, and for separate where covariances commute; otherwise by Lanczos'
-    iteration at the minimal-norm weights, and the result says so.
+    iteration at the minimal-norm weights, which the result says, or not at all with
+    `numerical=False`.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
@@ -143,6 +146,7 @@ def staircase_sharpness(model: AbstractAttention, task: object) -> StaircaseShar
                 _scaled(_merged(linear, law, learned), linear, law) for learned in (False, True)
             ]
             return _in_closed_form(subsets, spectra)
+        _require(numerical)
         best = linear.realise(minimum(law).effective_map / model.gain(law.fixed_length))
         zero = {name: np.zeros_like(array) for name, array in best.items()}
         return _by_lanczos(model, law, subsets, [zero, best])
@@ -157,6 +161,7 @@ def staircase_sharpness(model: AbstractAttention, task: object) -> StaircaseShar
             for modes_so_far in learned
         ]
         return _in_closed_form(tuple(tuple(sorted(one)) for one in learned), spectra)
+    _require(numerical)
     path = saddle_graph(law).path
     if path is None:
         raise TheoryDoesNotApply(
@@ -251,6 +256,14 @@ def _is_whole(model: AbstractLinearAttention, dimension: int) -> bool:
     own = sum(int(np.prod(shape)) for shape in model.shapes(dimension).values())
     pairs = dimension**2 if is_merged(model) else 2 * model.pairs * dimension
     return own == model.heads * (1 + pairs)
+
+
+def _require(numerical: bool) -> None:
+    if not numerical:
+        raise TheoryDoesNotApply(
+            "the sharpness along this staircase has no closed form (T21); staircase_sharpness "
+            "finds it by Lanczos' iteration"
+        )
 
 
 def _scaled(
