@@ -3,6 +3,7 @@
 from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.figures.beyond.depth import Depth
+from saddlescope.figures.beyond.dormant_heads import DormantHeads
 from saddlescope.figures.beyond.drop_time_law import DropTimeLawFigure
 from saddlescope.figures.beyond.edge_of_stability import EdgeOfStability
 from saddlescope.figures.beyond.merged_any_covariance import MergedAnyCovariance
@@ -64,6 +65,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     GrokkingRecorded,
     MergedAnyCovariance,
     StaircasePrediction,
+    DormantHeads,
     DropTimeLawFigure,
     SaddleGraphFigure,
     NoiseAndShift,

@@ -17,6 +17,7 @@ from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE
 from saddlescope.setting import Setting
 from saddlescope.theory import drop_time_law
+from saddlescope.theory.parametrisation import population_law
 
 _STARTS = STAIRCASE.replace(keep="drops", seeds=2000)
 # A run ends when this share of the starts should have dropped.
@@ -56,7 +57,7 @@ class DropTimeLawFigure(AbstractFigure):
 
     def compute(self, watch: Watch) -> xr.Dataset:
         base, count = self.setting, len(self.setting.seeds)
-        law = drop_time_law(base.model, base.task, 1.0)
+        law = drop_time_law(base.model, population_law(base.task), 1.0)
         parts = []
         for row, scale in watch.each(enumerate(self.scales)):
             own = replace(law, init_scale=scale)
@@ -66,22 +67,23 @@ class DropTimeLawFigure(AbstractFigure):
             run = watch.train(f"scale-{scale:g}", setting)
             time = run.summary()["drop_time"].to_numpy()[:, 0]
             # Those that have not dropped come later than all that have.
-            late = np.where(np.isnan(time), np.inf, time)
+            missing = np.isnan(time)
+            dropped = np.where(missing, 1.0, 1 - own.survival(np.where(missing, until, time)))
+            late = np.where(missing, np.inf, time)
             parts.append(
                 xr.Dataset(
                     {
                         "runaway": ("start", np.sort(scale * (late + law.delay))),
-                        "dropped": ("start", np.sort(1 - own.survival(late))),
+                        "dropped": ("start", np.sort(dropped)),
                     }
                 )
             )
         data = xr.concat(parts, xr.DataArray(list(self.scales), dims="scale", name="scale"))
         unit = replace(law, init_scale=1.0, delay=0.0)
         curve = np.linspace(float(unit.quantiles(1e-3)), float(unit.quantiles(0.9995)), 300)
-        return data.assign(
-            law_survival=("unit_time", unit.survival(curve)),
-            law_density=("unit_time", unit.density(curve)),
-        ).assign_coords(unit_time=curve, start=np.arange(count))
+        return data.assign(law_survival=("unit_time", unit.survival(curve))).assign_coords(
+            unit_time=curve, start=np.arange(count)
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         count, dropped = data.sizes["start"], data["dropped"].to_numpy()
@@ -143,8 +145,10 @@ def _draw_density(axes: Axes, data: xr.Dataset) -> None:
         height = counts / (sample.size * np.diff(edges))
         label = f"$w={float(data['scale'][index]):g}$"
         axes.stairs(height, edges, color=panels.colour(index), linewidth=1.2, label=label)
-    look = {"color": "black", "label": "T18", **panels.THEORY}
-    axes.plot(time, data["law_density"], **look)
+    # From one of ten points to the next the sample that stands for the law is smooth.
+    some = time[::10]
+    fall = -np.diff(data["law_survival"].to_numpy()[::10]) / np.diff(some)
+    axes.plot((some[:-1] + some[1:]) / 2, fall, color="black", label="T18", **panels.THEORY)
     axes.set(xlabel=_CLOCK, ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, None))
     panels.legend(axes, 4)
 
