@@ -39,7 +39,7 @@ _DOCSTRING_PARTS = re.compile(
       (?P<code>``.+?``|`[^`]+`_?)
     | \$\$(?P<display>.+?)\$\$
     | \$(?P<inline>[^$]+?)\$
-    | \bT(?P<tag>[1-9]|1[0-467])\b
+    | \bT(?P<tag>[1-9]|1[0-4678]|21)\b
     """,
     re.VERBOSE | re.DOTALL,
 )

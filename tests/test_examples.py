@@ -103,6 +103,18 @@ def test_a_sparse_staircase_is_predicted(sparse_run: ss.Trajectory) -> None:
     np.testing.assert_allclose(sparse_run.loss[:, -1], levels[-1], atol=1e-6)
 
 
+def test_the_tied_models_sharpness_is_that_of_its_own_hessian(own: dict[str, Any]) -> None:
+    found = ss.theory.staircase_sharpness(own["model"], LAW)
+    weights = ss.theory.minimal_norm_weights(own["model"], LAW, (0, 1))
+    largest = np.linalg.eigvalsh(ss.theory.hessian(own["model"], LAW, weights))[-1]
+    assert found.is_numerical
+    assert found.sharpness[2] == pytest.approx(largest, rel=1e-12)
+    with pytest.raises(ss.TheoryDoesNotApply, match="fewer weights"):
+        ss.theory.hessian_spectrum(own["model"], LAW, (0, 1))
+    with pytest.raises(ss.TheoryDoesNotApply, match="no closed form"):
+        ss.theory.staircase_sharpness(own["model"], LAW, numerical=False)
+
+
 def test_the_tied_models_velocity_is_that_of_its_loss(own: dict[str, Any]) -> None:
     model, random = own["model"], np.random.default_rng(0)
     risk = model.objective(LAW).risk

@@ -162,6 +162,18 @@ def test_merged_attention_needs_no_common_eigenvectors(skewed):
     assert found.sharpness[1] == pytest.approx(sharpness(model, skewed, best), rel=1e-13)
 
 
+@pytest.mark.parametrize("part", [0.5, 0.7, 0.95])
+def test_heads_that_share_a_direction_are_flatter(part):
+    task = InContextRegression([0.4, 0.3], 31)
+    parts, task_modes = np.array([part, 1 - part]), modes(task)
+    lengths = np.cbrt(parts * task_modes.amplitude[0])
+    pairs = np.zeros((2, 1, 2))
+    pairs[:, 0, 0] = lengths
+    expected = 6 * task_modes.drive[0] * np.cbrt(task_modes.amplitude[0]) * (parts ** (4 / 3)).sum()
+    found = sharpness(SeparateAttention(2), task, {"v": lengths, "k": pairs, "q": pairs})
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
 def test_heads_are_filled_in_the_order_of_learning(paper):
     # Of three directions the first two share a head; the shortest weights join the last two.
     found = staircase_sharpness(SeparateAttention(2, 2), paper)

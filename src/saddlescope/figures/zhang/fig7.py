@@ -19,7 +19,7 @@ from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import plateau_waits, staircase
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
-from saddlescope.theory import plateau_losses
+from saddlescope.theory import dormant_staircase, plateau_losses
 
 # The grid of records begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
@@ -27,7 +27,7 @@ _FIRST_RECORD = 1 / 300
 
 @dataclass(frozen=True)
 class Figure7(AbstractFigure):
-    """How long each plateau lasts: the estimate of Z 68 and 73, T12 and T13 beside the run."""
+    """How long each plateau lasts: the estimate of Z 68 and 73, T12, T13 and T18 beside the run."""
 
     setting: Setting = staircase.STAIRCASE
 
@@ -46,7 +46,9 @@ class Figure7(AbstractFigure):
         "they have, the estimate is right. The times are in proportion to one over the scale of "
         "the start, as estimated, but for a few close races between heads (5 of 114 drops of "
         "thirty starts are off by over two per cent), and predicting each head's own course "
-        "(T13) gives them to a per cent."
+        "(T13) gives them to a per cent. What 1/(λ_d² v) is for a head on its eigenvector, an "
+        "integral over the initial weights is for any head (T18, triangles): it gives the first "
+        "drop, and the later ones up to the order of the scale."
     )
     seconds = 7.0
     varied = (*staircase.FIXED, "rank", "at", "spacing")
@@ -71,7 +73,12 @@ class Figure7(AbstractFigure):
         )
         data = plateau_waits.random_waits(random).merge(plateau_waits.aligned_waits(aligned_run))
         drops = drop_times(halved.loss, plateau_losses(base.task), halved.time)
-        return data.assign(halved_drop_time=(("seed", "drop"), drops))
+        starts = base.init.ensemble(base.model, base.task, np.array(base.seeds))
+        integrals = dormant_staircase(base.model, base.task, starts).time
+        came = np.where(integrals <= base.method.end, integrals, np.nan)
+        return data.assign(
+            halved_drop_time=(("seed", "drop"), drops), integral_drop_time=(("seed", "drop"), came)
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seen = np.isfinite(data["drop_time"].to_numpy())
@@ -84,6 +91,8 @@ class Figure7(AbstractFigure):
         )
         twice = seen & np.isfinite(data["halved_drop_time"].to_numpy())
         whole, halved = (data[name].to_numpy()[twice] for name in ("drop_time", "halved_drop_time"))
+        integrals = data["integral_drop_time"].to_numpy()
+        off = np.abs(integrals / data["drop_time"].to_numpy() - 1)
         misses = np.maximum(estimate / wait, wait / estimate)
         return (
             relatively_within(
@@ -122,6 +131,18 @@ class Figure7(AbstractFigure):
             staircase.timing_claim(
                 "drops come when predicted from the initial weights alone (T13)", data
             ),
+            at_most(
+                "from any start the first comes when the integral that takes the place of 1/(λ² v) "
+                "says (T18): relative error",
+                off[:, 0],
+                2e-5,
+            ),
+            at_most(
+                "the later ones too, but for an error of the order of the scale: in the median",
+                np.nanmedian(off[:, 1:]),
+                0.002,
+            ),
+            at_most("and at worst", off[np.isfinite(off)], 0.1),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
@@ -141,6 +162,8 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     panels.levels(axes, levels)
     axes.plot(one["time"], one["loss"], color=colour(0), label="training")
     axes.plot(one["predicted_drop_time"], middles, label="predicted (T13)", **circles)
+    triangles = {**circles, "marker": "^", "color": colour(3), "markersize": 4}
+    axes.plot(one["integral_drop_time"], middles, label="integrals (T18)", **triangles)
     axes.plot(estimates, middles, "x", color=colour(5), label="estimated (Z 68, 73)")
     for number, point in enumerate(zip(drops, middles, strict=True), start=1):
         if np.isfinite(point[0]):
@@ -152,11 +175,12 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _draw_waits(axes: Axes, data: xr.Dataset) -> None:
-    """Measured against estimated: random and aligned starts, and the drop times by T13."""
+    """Measured against estimated: random and aligned starts, and drop times by T13 and T18."""
     pairs = (
         ("estimated_wait", "wait", "x", colour(5), "wait, random starts"),
         ("aligned_estimate", "aligned_wait", "s", colour(2), "wait, starts on $e_d$"),
         ("predicted_drop_time", "drop_time", "o", colour(0), "drop time, T13"),
+        ("integral_drop_time", "drop_time", "^", colour(3), "drop time, T18"),
     )
     for predicted, measured, marker, ink, label in pairs:
         look = {**panels.CIRCLES, "marker": marker, "color": ink, "markersize": 4.5}
