@@ -13,10 +13,14 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.task import AbstractTask
-from saddlescope.theory.landscape._fixed_points import FixedPoint, minimal_norm_weights, minimum
+from saddlescope.theory.landscape._fixed_points import (
+    FixedPoint,
+    minimal_norm_weights,
+    minimum,
+    plateau_losses,
+)
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.landscape._weight_loss import WeightLoss
-from saddlescope.theory.landscape.graph import saddle_graph
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     is_merged,
@@ -150,25 +154,21 @@ def staircase_sharpness(
         best = linear.realise(minimum(law).effective_map / model.gain(law.fixed_length))
         zero = {name: np.zeros_like(array) for name, array in best.items()}
         return _by_lanczos(model, law, subsets, [zero, best])
-    capacity = linear.capacity(law.dimension)
-    if whole and law.common_basis is not None:
+    if law.common_basis is not None:
         task_modes = modes(law)
         task_modes.require_order("the sharpness along the staircase")
-        order = [int(mode) for mode in task_modes.order[:capacity]]
-        learned = [order[:count] for count in range(len(order) + 1)]
-        spectra = [
-            _scaled(_separate(task_modes, linear.pairs, modes_so_far), linear, law)
-            for modes_so_far in learned
-        ]
-        return _in_closed_form(tuple(tuple(sorted(one)) for one in learned), spectra)
+        order = [int(mode) for mode in task_modes.order[: linear.capacity(law.dimension)]]
+        if whole:
+            spectra = [
+                _scaled(_separate(task_modes, linear.pairs, order[:count]), linear, law)
+                for count in range(len(order) + 1)
+            ]
+            return _in_closed_form(_in_order(order), spectra)
+    else:
+        # The fixed points of such tasks are counted by falling drop.
+        order = list(range(len(plateau_losses(law, model=model)) - 1))
     _require(numerical)
-    path = saddle_graph(law).path
-    if path is None:
-        raise TheoryDoesNotApply(
-            "there is no path to be sharp along, since learned heads may turn (T17); "
-            "sharpness(model, task, weights) still holds at any weights"
-        )
-    subsets = path[: capacity + 1]
+    subsets = _in_order(order)
     weights = [minimal_norm_weights(model, law, subset) for subset in subsets]
     return _by_lanczos(model, law, subsets, weights)
 
@@ -249,6 +249,11 @@ def _merged(model: AbstractLinearAttention, law: AbstractTask, learned: bool) ->
     roots = np.sqrt(curvature[held]) * best[held] / (size or 1.0)
     along = np.linalg.eigvalsh(2 * size * (np.diag(curvature[held]) + np.outer(roots, roots)))
     return HessianSpectrum(along, 2 * size * curvature[~held], none)
+
+
+def _in_order(order: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """What is learned after 0, 1, 2, … drops."""
+    return tuple(tuple(sorted(order[:count])) for count in range(len(order) + 1))
 
 
 def _is_whole(model: AbstractLinearAttention, dimension: int) -> bool:
