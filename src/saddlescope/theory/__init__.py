@@ -36,7 +36,13 @@ from saddlescope.theory.landscape._fixed_points import (
     minimum,
     plateau_losses,
 )
+from saddlescope.theory.landscape._hessian_spectrum import HessianSpectrum, hessian_spectrum
 from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.landscape._sharpness import (
+    StaircaseSharpness,
+    sharpness,
+    staircase_sharpness,
+)
 from saddlescope.theory.landscape.conservation import (
     DescentDrift,
     conserved_quantities,
@@ -45,13 +51,6 @@ from saddlescope.theory.landscape.conservation import (
 from saddlescope.theory.landscape.escape import EscapeDirection, escape_direction, escape_directions
 from saddlescope.theory.landscape.graph import SaddleGraph, saddle_graph
 from saddlescope.theory.landscape.index import hessian, hessian_index, saddle_index
-from saddlescope.theory.landscape.sharpness import (
-    HessianSpectrum,
-    StaircaseSharpness,
-    hessian_spectrum,
-    sharpness,
-    staircase_sharpness,
-)
 from saddlescope.theory.linear_transformer import (
     CoupledFixedPoint,
     CoupledModes,

@@ -11,7 +11,7 @@ from saddlescope.attention import (
     SeparateAttention,
     TwoLayerNetwork,
 )
-from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AlignedRegression, InContextRegression
 from saddlescope.theory import (
     fixed_points,
@@ -134,6 +134,12 @@ def test_where_nothing_is_learned_nothing_is_bounded(paper):
         assert staircase_sharpness(model, zero).stable_learning_rate is None
     few = staircase_sharpness(SeparateAttention(2), paper)
     assert few.subsets == ((), (0,), (0, 1))
+
+
+def test_points_at_which_a_model_cannot_rest(paper):
+    for model, subset in ((SeparateAttention(2), (0, 1, 2)), (MergedAttention(2), (0,))):
+        with pytest.raises(InvalidInput, match="cannot carry 3|none or all"):
+            hessian_spectrum(model, paper, subset)
 
 
 def test_lanczos_finds_the_largest_eigenvalue_anywhere(commuting, skewed):
