@@ -138,7 +138,7 @@ def test_where_nothing_is_learned_nothing_is_bounded(paper):
 
 def test_points_at_which_a_model_cannot_rest(paper):
     for model, subset in ((SeparateAttention(2), (0, 1, 2)), (MergedAttention(2), (0,))):
-        with pytest.raises(InvalidInput, match="cannot carry 3|none or all"):
+        with pytest.raises(InvalidInput, match=r"cannot carry 3|none or all"):
             hessian_spectrum(model, paper, subset)
 
 
