@@ -48,6 +48,35 @@ def apply_to_rows(rows: Float[Array, "J D"], matrix: Float[Array, "D D"]) -> Flo
     return rows @ matrix.T
 
 
+def whitened_triples(
+    drive: Float[np.ndarray, "D D"], left: Float[np.ndarray, "D D"], right: Float[np.ndarray, "D D"]
+) -> tuple[Float[np.ndarray, "D D"], Float[np.ndarray, " D"], Float[np.ndarray, "D D"]]:
+    r"""$B^{-1/2} C A^{-1/2} = \sum_d\sigma_d l_d r_d^\top$ with B left and A right of the drive C.
+
+    The columns $B^{-1/2}l_d$, the singular values in falling order, and the columns
+    $A^{-1/2}r_d$ (T19). Inverses are taken on the ranges of B and A, and what rounding alone would
+    make is zero. $\sum_{d\le m}\sigma_d B^{-1/2}l_d r_d^\top A^{-1/2}$ is the map W of rank m
+    that is least in $\mathrm{tr}(W^\top B W A) - 2\langle W, C\rangle$ (Eckart and Young).
+
+    >>> left, values, right = whitened_triples(np.diag([6.0, 1.0]), np.diag([4.0, 1.0]), np.eye(2))
+    >>> values.tolist(), np.abs(left).tolist()
+    ([3.0, 1.0], [[0.5, 0.0], [0.0, 1.0]])
+    """
+    first, second = _inverse_root(left), _inverse_root(right)
+    inner, values, outer = np.linalg.svd(first @ drive @ second)
+    # Each product rounds at this share of its factors' sizes.
+    sizes = [np.linalg.norm(factor, 2) for factor in (first, drive, second)]
+    noise = len(drive) * np.finfo(float).eps * np.prod(sizes)
+    return first @ inner, np.where(values > noise, values, 0.0), second @ outer.T
+
+
+def _inverse_root(matrix: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    """$A^{-1/2}$ on the range of a matrix without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    present = values > len(values) * np.finfo(float).eps * values[-1]
+    return (vectors[:, present] * values[present] ** -0.5) @ vectors[:, present].T
+
+
 def nan_padded(
     rows: Sequence[Sequence[float | None]], width: int
 ) -> Float[np.ndarray, "rows width"]:

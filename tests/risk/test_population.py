@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from saddlescope.attention import MergedAttention
 from saddlescope.risk import DenseRisk, DiagonalRisk, population_objective
@@ -58,10 +59,22 @@ def test_in_a_common_basis_the_loss_is_the_same_number(basis: np.ndarray) -> Non
         np.testing.assert_allclose(force, dense.risk.map_force(effective_map), atol=1e-13)
 
 
-def test_the_least_loss_of_covariances_that_do_not_commute_needs_all_heads() -> None:
-    risk = population_objective(1.0, 0.9, *moments(TURN), None).risk
-    assert risk.best_map(2) is None
-    best = risk.best_map(3)
+def test_the_best_map_of_few_heads_where_covariances_do_not_commute() -> None:
+    """No map of that rank that descent finds is better, and descent finds it (T19)."""
     drive, summary, query = moments(TURN)
+    risk = population_objective(1.0, 0.9, drive, summary, query, None).risk
+    best = risk.best_map(3)
     assert best is not None
     np.testing.assert_allclose(summary @ best @ query, drive, atol=1e-13)
+    for capacity in (1, 2):
+        best = risk.best_map(capacity)
+        assert best is not None
+        assert np.linalg.matrix_rank(best, tol=1e-12) == capacity
+
+        def loss(vector: np.ndarray, capacity: int = capacity) -> float:
+            left, right = vector.reshape(2, capacity, 3)
+            return float(risk.map_loss(left.T @ right))
+
+        start = np.random.default_rng(0).standard_normal(6 * capacity)
+        found = minimize(loss, start, method="BFGS", options={"gtol": 1e-9})
+        assert float(risk.map_loss(best)) == pytest.approx(found.fun, abs=1e-9)

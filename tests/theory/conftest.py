@@ -106,6 +106,36 @@ def commuting() -> Callable[..., InContextRegression]:
 
 
 @pytest.fixture(scope="session")
+def crossing() -> Callable[..., InContextRegression]:
+    """A random task whose covariances do not commute, with noise and lengths (T19).
+
+    `ranks` are those of the covariances of inputs, tasks and queries.
+    """
+
+    def draw(
+        dimension: int, seed: int, *, ranks: tuple[int, int, int] | None = None
+    ) -> InContextRegression:
+        generator = np.random.default_rng(seed)
+
+        def covariance(rank: int) -> Spectrum:
+            values = np.exp(generator.uniform(-1.5, 1, size=dimension))
+            basis = np.linalg.qr(generator.standard_normal((dimension, dimension)))[0]
+            return Spectrum(np.where(np.arange(dimension) < rank, values, 0.0), basis)
+
+        inputs, tasks, queries = map(covariance, ranks or (dimension,) * 3)
+        low = int(generator.integers(1, 20))
+        return InContextRegression(
+            inputs,
+            {low: 0.25, low + 7: 0.75},
+            task_covariance=tasks,
+            query_covariance=queries,
+            label_noise=float(generator.uniform(0, 1)),
+        )
+
+    return draw
+
+
+@pytest.fixture(scope="session")
 def skewed() -> InContextRegression:
     """Covariances that do not commute."""
     return InContextRegression([0.4, 0.1], 31, task_covariance=[[1.0, 0.5], [0.5, 1.0]])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.arrays import Array, Weights
+from saddlescope.arrays import Array, Weights, whitened_triples
 from saddlescope.checks import FloatArray
 from saddlescope.risk.base import AbstractMapRisk, Objective
 
@@ -68,10 +68,9 @@ class DenseRisk(AbstractMapRisk):
         return self.drive - self.summary @ effective_map @ self.query
 
     def best_map(self, capacity: int) -> FloatArray | None:
-        if capacity < len(self.drive):
-            return None
-        summary, query = (np.linalg.pinv(np.asarray(m)) for m in (self.summary, self.query))
-        return summary @ np.asarray(self.drive) @ query
+        matrices = (np.asarray(matrix) for matrix in (self.drive, self.summary, self.query))
+        left, values, right = whitened_triples(*matrices)
+        return (left[:, :capacity] * values[:capacity]) @ right[:, :capacity].T
 
     def padded(self, dimension: int) -> DenseRisk:
         matrices = (_pad(matrix, dimension) for matrix in (self.drive, self.summary, self.query))

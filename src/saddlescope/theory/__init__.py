@@ -43,6 +43,7 @@ from saddlescope.theory.landscape._sharpness import (
     sharpness,
     staircase_sharpness,
 )
+from saddlescope.theory.landscape._singular_modes import SingularModes, singular_modes
 from saddlescope.theory.landscape.conservation import (
     DescentDrift,
     conserved_quantities,
@@ -99,6 +100,7 @@ __all__ = [
     "PredictedDrop",
     "Predictor",
     "SaddleGraph",
+    "SingularModes",
     "Staircase",
     "Staircases",
     "StaircaseSharpness",
@@ -147,6 +149,7 @@ __all__ = [
     "saddle_index",
     "sharpness",
     "staircase_sharpness",
+    "singular_modes",
     "time_course",
     "unbalanced_modes",
 ]

@@ -12,7 +12,7 @@ from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Prompts, Spectrum
 from saddlescope.theory.landscape._fixed_points import minimum
-from saddlescope.theory.landscape._modes import modes
+from saddlescope.theory.landscape._singular_modes import any_modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,11 @@ def in_context_predictor(
 ) -> InContextPredictor:
     r"""What the model computes in context once it has learned some modes (section 5; Z eq. 16, 27).
 
-    $\hat y = \beta^\top\sum_{d\in S}\xi_d e_d e_d^\top x_q$. `learned` is the number m of modes
-    that training has learned (the point $M_m$), or the eigenvectors themselves; without it all,
-    which holds for any covariances. As N grows $M_m$ becomes principal component regression with m
-    components, and the minimum least squares.
+    $\hat y = \beta^\top W_S x_q$, with $W_S = \sum_{d\in S}\xi_d e_d e_d^\top$ where covariances
+    commute and that of T19 else. `learned` is the number m of modes that training has learned (the
+    point $M_m$ of `plateau_losses`), or the modes themselves; without it all. As N grows $M_m$ of
+    the papers' case becomes principal component regression with m components, and the minimum
+    least squares.
 
     >>> from saddlescope.task import InContextRegression
     >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
@@ -44,7 +45,7 @@ def in_context_predictor(
     """
     if learned is None:
         return InContextPredictor(minimum(task).effective_map)
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     if isinstance(learned, Iterable):
         members = list(task_modes.subset(learned))
     else:
@@ -53,8 +54,7 @@ def in_context_predictor(
             raise InvalidInput("learned", learned, f"the task has {len(task_modes.order)} modes")
         task_modes.require_order("the point that has learned so many modes")
         members = task_modes.order[:count].tolist()
-    directions = task_modes.basis[:, members]
-    return InContextPredictor((directions * task_modes.amplitude[members]) @ directions.T)
+    return InContextPredictor(task_modes.effective_map(members))
 
 
 def principal_component_regression(

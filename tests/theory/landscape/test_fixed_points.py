@@ -107,9 +107,7 @@ def test_minimum_without_commuting_covariances(flow_of, skewed):
     flow = flow_of(skewed, weights)
     assert np.abs(flow.velocity(0.0, flow.start)).max() < 1e-15
     assert flow.loss(flow.start) == pytest.approx(best.loss, abs=1e-15)
-    for ask in (plateau_losses, fixed_points):
-        with pytest.raises(TheoryDoesNotApply, match="do not commute"):
-            ask(skewed)
+    assert plateau_losses(skewed)[-1] == pytest.approx(best.loss, abs=1e-14)
 
 
 def test_a_direction_without_input_gets_no_weight():

@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.errors import InvalidInput
 from saddlescope.tables import html_table, name_eigenvectors, text_table
-from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.landscape._abstract_modes import AbstractModes
+from saddlescope.theory.landscape._singular_modes import any_modes
 from saddlescope.theory.parametrisation import check_blocks, is_merged, linear_model, population_law
 
 if TYPE_CHECKING:
@@ -26,34 +27,44 @@ _HEADINGS = ("learned", "loss", "index", "rest")
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    r"""A fixed point in function space, $W_S = \sum_{d\in S}\xi_d e_d e_d^\top$ (Z eq. 21–23)."""
+    r"""A fixed point in function space, $W_S = \sum_{d\in S}\xi_d a_d b_d^\top$ (T19; Z eq. 21–23).
+
+    Where covariances commute $a_d = b_d = e_d$, the eigenvectors that they share.
+    """
 
     subset: tuple[int, ...]
-    """The eigenvectors that are learned, counted from 0 in falling order of eigenvalue."""
+    """The modes that are learned, counted from 0: in the order of the inputs' eigenvalues where
+    covariances commute, else by falling drop."""
     loss: float
-    """L(S) (T7, T17)."""
+    """L(S) (T7, T17, T19)."""
     index: int
     """The number of directions in which the loss falls at second order, at the minimal-norm
     weights (T16)."""
     is_continuum: bool
     """Whether modes of equal drop are learned in part only: then any part of that size is as good,
     and `subset` names one of them."""
-    modes: Modes = field(repr=False)
+    modes: AbstractModes = field(repr=False)
 
     @property
-    def directions(self) -> Float[np.ndarray, "m D"]:
-        """The learned eigenvectors as rows."""
-        return self.modes.basis.T[list(self.subset)]
+    def key_directions(self) -> Float[np.ndarray, "m D"]:
+        """$a_d$ of each learned mode as rows; shortest weights have the singular vectors of
+        $W_S$ itself."""
+        return self.modes.key_directions.T[list(self.subset)]
+
+    @property
+    def query_directions(self) -> Float[np.ndarray, "m D"]:
+        """$b_d$ of each learned mode as rows."""
+        return self.modes.query_directions.T[list(self.subset)]
 
     @property
     def amplitudes(self) -> Float[np.ndarray, " m"]:
-        r"""$\xi_d$ of each learned eigenvector."""
+        r"""$\xi_d$ of each learned mode."""
         return self.modes.amplitude[list(self.subset)]
 
     @property
     def effective_map(self) -> Float[np.ndarray, "D D"]:
         """$W_S$, in the task's own coordinates."""
-        return (self.directions.T * self.amplitudes) @ self.directions
+        return self.modes.effective_map(self.subset)
 
     def __str__(self) -> str:
         return text_table(_HEADINGS, [self.cells])
@@ -73,7 +84,7 @@ class FixedPoints:
     """All fixed points, by size and then by subset: a sequence, with `at(subset)` beside it."""
 
     points: tuple[FixedPoint, ...]
-    modes: Modes
+    modes: AbstractModes
 
     @property
     def losses(self) -> Float[np.ndarray, " S"]:
@@ -154,8 +165,10 @@ def plateau_losses(
     $\Delta_d = \lambda_d (1 + (1 + \mathrm{tr}\Lambda/\lambda_d)/N)^{-1}$ in the papers' case
     (T7, T17; Z eq. 24, 59). D+1 levels, where D counts the eigenvectors that have a drive; equal
     eigenvalues give equal steps. It claims the in-order path, so it raises `TheoryDoesNotApply`
-    where the orders of T17 disagree. With a `model`, those that it can reach: of merged attention
-    $M_0$ and $M_*$ alone, whatever the orders.
+    where the orders of T17 disagree. Where covariances do not commute $M_m$ has learned the m
+    modes of largest $\Delta_d = \sigma_d^2$ (T19): they alone have index zero, and training rests
+    there; whether it rests elsewhere on its way is not claimed. With a `model`, those levels that
+    it can reach: of merged attention $M_0$ and $M_*$ alone, whatever the orders.
 
     >>> from saddlescope.task import InContextRegression
     >>> plateau_losses(InContextRegression([.4, .3, .2, .1], context_length=31)).round(5).tolist()
@@ -163,7 +176,7 @@ def plateau_losses(
     """
     if model is not None and is_merged(model):
         return fixed_points(task, model=model).losses
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     task_modes.require_order("the sequence of plateaus")
     if model is None:
         return task_modes.levels
@@ -172,11 +185,14 @@ def plateau_losses(
 
 
 def fixed_points(task: object, *, model: AbstractAttention | None = None) -> FixedPoints:
-    r"""All fixed points in function space (THEORY section 3; Z eq. 14, 16, 21–23, 81–84).
+    r"""All fixed points in function space, for any covariances (T19; Z eq. 14, 16, 21–23, 81–84).
 
-    Separate attention has one for each subset of the eigenvectors that its heads can carry, $2^D$
-    without a model (rank one, heads enough); merged attention has the zero function $M_0$ and the
-    minimum $M_*$ alone. Modes of equal drop are counted, not named: how many of them are learned.
+    Separate attention has one for each subset of the modes that its heads can carry, $2^D$ without
+    a model (rank one, heads enough); merged attention has the zero function $M_0$ and the minimum
+    $M_*$ alone. Modes of equal drop are counted, not named: how many of them are learned. Where
+    covariances commute the modes are their common eigenvectors, in the order of the inputs'
+    eigenvalues; else they are the singular triples of $B^{-1/2}\Lambda\Sigma_w\Lambda_q^{1/2}$, in
+    falling order (`singular_modes`).
 
     >>> from saddlescope.task import InContextRegression
     >>> points = fixed_points(InContextRegression([.4, .3, .2, .1], context_length=31))
@@ -189,7 +205,7 @@ def fixed_points(task: object, *, model: AbstractAttention | None = None) -> Fix
     """
     if model is not None:
         check_blocks(model, task)
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     every = tuple(int(mode) for mode in np.flatnonzero(task_modes.active))
     if model is not None and is_merged(model):
         zero = FixedPoint(
@@ -236,8 +252,10 @@ def minimal_norm_weights(
 ) -> Weights:
     r"""The shortest weights of `model` at a fixed point, or at the one that learned a subset (T8).
 
-    Rank one: head d has $k = q = v e_d$, $v = \xi_d^{1/3}$ (Z eq. 25). At rank R a head that
-    carries several directions has $v^3 = \sum_r\xi_r$ and $\|k_r\|^2 = \|q_r\|^2 = \xi_r/v$.
+    With $W_S = \sum_j\zeta_j a_j b_j^\top$ its singular value decomposition, at rank one head j has
+    $k = v a_j$, $q = v b_j$, $v = \zeta_j^{1/3}$; where covariances commute $a = b = e_d$ and
+    $\zeta = \xi_d$ (Z eq. 25). At rank R a head that carries several directions has
+    $v^3 = \sum_r\zeta_r$ and $\|k_r\|^2 = \|q_r\|^2 = \zeta_r/v$.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
@@ -246,26 +264,25 @@ def minimal_norm_weights(
     [1.3193, 0.0]
     """
     check_blocks(model, task)
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     subset = task_modes.subset(point.subset if isinstance(point, FixedPoint) else point)
     if is_merged(model) and 0 < len(subset) < len(task_modes.order):
         raise InvalidInput("subset", subset, "merged attention rests at none or all of its modes")
-    directions, amplitudes = task_modes.basis[:, list(subset)], task_modes.amplitude[list(subset)]
-    learned = (directions * amplitudes) @ directions.T
+    learned = task_modes.effective_map(subset)
     return linear_model(model).realise(learned / model.gain(population_law(task).fixed_length))
 
 
-def _subsets(modes: Modes, capacity: int) -> list[tuple[int, ...]]:
+def _subsets(modes: AbstractModes, capacity: int) -> list[tuple[int, ...]]:
     """One subset for each way to learn some of every group of equal drops, by size."""
     choices = [[group[:count] for count in range(len(group) + 1)] for group in modes.equal_drops]
     every = (tuple(sorted(sum(parts, ()))) for parts in product(*choices))
     return sorted((s for s in every if len(s) <= capacity), key=lambda s: (len(s), s))
 
 
-def _representative(modes: Modes, subset: tuple[int, ...]) -> tuple[int, ...]:
+def _representative(modes: AbstractModes, subset: tuple[int, ...]) -> tuple[int, ...]:
     parts = [group[: len(set(group) & set(subset))] for group in modes.equal_drops]
     return tuple(sorted(sum(parts, ())))
 
 
-def _is_partial(modes: Modes, subset: tuple[int, ...]) -> bool:
+def _is_partial(modes: AbstractModes, subset: tuple[int, ...]) -> bool:
     return any(0 < len(set(group) & set(subset)) < len(group) for group in modes.equal_drops)

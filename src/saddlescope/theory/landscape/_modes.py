@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from saddlescope.checks import FloatArray, whole_number
-from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.task.spectrum import SAME_EIGENVALUE
+from saddlescope.checks import FloatArray
+from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.task import AbstractTask
+from saddlescope.theory.landscape._abstract_modes import ROUNDING, AbstractModes, distinct_ranks
 from saddlescope.theory.parametrisation import population_law
 
-# Entries below this share of the largest are the rounding of a rotation.
-_ROUNDING = 1e-14
+# What is left where a task has no modes of T17.
+_HOLDS = (
+    "fixed points, their losses and indices (T19: fixed_points, plateau_losses, saddle_graph), the "
+    "first drop (T18: first_drop_times) and minimum(task) still hold"
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class Modes(AbstractModes):
     r"""T17, one entry for each eigenvector that the moments of a task share.
 
     Where $\Lambda$, $\Sigma_w$ and $\Lambda_q$ have eigenvalues $\lambda_d, \omega_d, \kappa_d$,
@@ -42,9 +45,14 @@ class Modes:
     r"""$E[y_q^2]$, the loss of the zero function."""
 
     @property
-    def dimension(self) -> int:
-        """D."""
-        return int(self.drive.size)
+    def key_directions(self) -> Float[np.ndarray, "D D"]:
+        """The eigenvectors, which keys and …"""
+        return self.basis
+
+    @property
+    def query_directions(self) -> Float[np.ndarray, "D D"]:
+        """… queries share."""
+        return self.basis
 
     @property
     def saturation(self) -> Float[np.ndarray, " D"]:
@@ -76,71 +84,25 @@ class Modes:
     @cached_property
     def order(self) -> Int[np.ndarray, " M"]:
         """The modes that can be learned, in the order in which they are: by drive, then by drop."""
-        by_drive = np.lexsort((-self.drop, _ranks(self.drive)))
+        by_drive = np.lexsort((-self.drop, distinct_ranks(self.drive)))
         return np.array([mode for mode in by_drive if self.active[mode]], dtype=int)
 
     @property
     def orders_agree(self) -> bool:
         """Whether no mode of stronger drive has a smaller drop; equal ones agree with any."""
-        drive, drop = _ranks(self.drive)[self.order], self.drop_ranks[self.order]
+        drive, drop = distinct_ranks(self.drive)[self.order], self.drop_ranks[self.order]
         stronger = drive[:, None] < drive[None, :]
         return not bool((stronger & (drop[:, None] > drop[None, :])).any())
+
+    @property
+    def claims_path(self) -> bool:
+        return self.orders_agree
 
     @cached_property
     def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
         """The modes that can be learned, those together that no moment tells apart."""
-        return self._grouped(
-            _ranks(self.drive), _ranks(self.summary), _ranks(self.query_eigenvalues)
-        )
-
-    @cached_property
-    def equal_drops(self) -> tuple[tuple[int, ...], ...]:
-        """The modes that can be learned, those of one drop together: there the fixed points form
-        a continuum (THEORY section 3)."""
-        return self._grouped(self.drop_ranks)
-
-    @cached_property
-    def drop_ranks(self) -> Int[np.ndarray, " D"]:
-        """The rank of each mode's drop among the distinct ones, 0 for the largest."""
-        return _ranks(self.drop)
-
-    def _grouped(self, *ranks: Int[np.ndarray, " D"]) -> tuple[tuple[int, ...], ...]:
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for mode in np.flatnonzero(self.active):
-            groups.setdefault(tuple(int(rank[mode]) for rank in ranks), []).append(int(mode))
-        return tuple(tuple(group) for group in groups.values())
-
-    @cached_property
-    def levels(self) -> Float[np.ndarray, " levels"]:
-        """The losses after 0, 1, 2, … modes are learned in order (T7, T17)."""
-        return self.label_power - np.concatenate([[0.0], np.cumsum(self.drop[self.order])])
-
-    def subset(self, members: object) -> tuple[int, ...]:
-        """A valid set of modes: each one once, in rising order, all of them learnable."""
-        if not isinstance(members, Iterable):
-            raise InvalidInput("subset", members, "must hold numbers of eigenvectors")
-        modes = [whole_number("subset", member, at_least=0) for member in members]
-        if len(set(modes)) != len(modes) or (modes and max(modes) >= self.dimension):
-            raise InvalidInput(
-                "subset", members, f"must name eigenvectors 0 to {self.dimension - 1}, each once"
-            )
-        if not self.active[modes].all():
-            raise InvalidInput("subset", members, "names an eigenvector that has no drive")
-        return tuple(sorted(modes))
-
-    def membership(self, subsets: Iterable[tuple[int, ...]]) -> Bool[np.ndarray, "S D"]:
-        """Sets of modes as rows of flags."""
-        return np.array([np.isin(np.arange(self.dimension), subset) for subset in subsets])
-
-    def saddle_index(
-        self, membership: Bool[np.ndarray, "S D"], rank: int = 1
-    ) -> Int[np.ndarray, " S"]:
-        """The index of each set of modes, given as rows of flags (T16; see `saddle_index`)."""
-        larger = (self.drop_ranks[None, :] < self.drop_ranks[:, None]).astype(int)
-        inside = membership.astype(int)
-        outside = (self.active & ~membership).astype(int)
-        spare = -inside.sum(1) % rank
-        return ((inside @ larger) * outside).sum(1) + spare * outside.sum(1)
+        moments = self.drive, self.summary, self.query_eigenvalues
+        return self.grouped(*map(distinct_ranks, moments))
 
     def require_order(self, claim: str) -> None:
         """Raise where the in-order path is not claimed, because the two orders disagree."""
@@ -152,6 +114,17 @@ class Modes:
                 f"{by_drop.tolist()}, so that a learned head may rotate to another eigenvector; "
                 "fixed_points, saddle_graph and minimum still hold"
             )
+
+
+def scalar_law(task: object) -> AbstractTask:
+    """The task itself, where it is a law of scalar labels."""
+    law = population_law(task)
+    if law.has_vector_labels:
+        raise TheoryDoesNotApply(
+            f"the modes of T17 are those of scalar labels, and those of {law!r} are vectors; "
+            "minimum still holds, and coupled_modes has the modes of its linear transformer (T15)"
+        )
+    return law
 
 
 def modes(task: object) -> Modes:
@@ -167,18 +140,13 @@ def modes(task: object) -> Modes:
     >>> of_task.orders_agree
     True
     """
-    law = population_law(task)
-    if law.has_vector_labels:
-        raise TheoryDoesNotApply(
-            f"the modes of T17 are those of scalar labels, and those of {law!r} are vectors; "
-            "minimum still holds, and coupled_modes has the modes of its linear transformer (T15)"
-        )
+    law = scalar_law(task)
     basis = law.common_basis
     if basis is None:
         raise TheoryDoesNotApply(
             "the moments of the task share no eigenvectors, since its covariances of inputs, tasks "
-            "and queries, and their fourth moment, do not commute: there are no common modes; the "
-            "population loss (T3) and minimum(task) still hold"
+            "and queries, and their fourth moment, do not commute: there are no modes that learn each "
+            f"by itself; {_HOLDS}"
         )
     moments = law.moments()
     drive, summary, query = (
@@ -187,7 +155,7 @@ def modes(task: object) -> Modes:
     if (drive < 0).any():
         raise TheoryDoesNotApply(
             f"T17 is written for drives that are not negative, and {law!r} has {drive.min():.3g}; "
-            "minimum(task) still holds"
+            f"{_HOLDS}"
         )
     # A direction that no input or no query takes has no drive, but for rounding.
     drive[summary * query == 0] = 0.0
@@ -201,15 +169,5 @@ def _diagonal(matrix: Float[np.ndarray, "D D"], basis: Float[np.ndarray, "D D"])
     values: FloatArray = rotated.diagonal().copy()
     # Along coordinate axes nothing is rounded, and the smallest entry is meant.
     if np.count_nonzero(rotated - np.diag(values)):
-        values[np.abs(values) < _ROUNDING * np.abs(values).max()] = 0.0
+        values[np.abs(values) < ROUNDING * np.abs(values).max()] = 0.0
     return values
-
-
-def _ranks(values: Float[np.ndarray, " D"]) -> Int[np.ndarray, " D"]:
-    """The rank of each value among the distinct ones, 0 for the largest."""
-    order = np.argsort(-values, kind="stable")
-    falling = values[order]
-    steps = -np.diff(falling) > SAME_EIGENVALUE * falling[:-1] + _ROUNDING * falling[0]
-    ranks = np.empty(values.size, dtype=int)
-    ranks[order] = np.concatenate([[0], np.cumsum(steps)])
-    return ranks

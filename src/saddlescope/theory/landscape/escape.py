@@ -1,4 +1,4 @@
-"""The ways out of a strict saddle (T16, T17)."""
+"""The ways out of a strict saddle (T16, T17, T19)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import numpy as np
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._fixed_points import minimal_norm_weights
-from saddlescope.theory.landscape._modes import Modes, modes
-from saddlescope.theory.parametrisation import is_merged, linear_model, normalised_weights
+from saddlescope.theory.landscape._modes import Modes
+from saddlescope.theory.landscape._singular_modes import any_modes
+from saddlescope.theory.landscape.index import NEGLIGIBLE, hessian
+from saddlescope.theory.parametrisation import (
+    is_merged,
+    linear_model,
+    normalised_weights,
+    population_law,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +26,13 @@ class EscapeDirection:
     """A direction in weight space along which gradient flow leaves a strict saddle."""
 
     head: int
-    """The head that moves."""
+    """The head that moves; the one that moves most where several do."""
     learned: int | None
-    """The eigenvector that it gives up; None where a free pair of it grows, or where it is zero."""
+    """The eigenvector that it gives up; None where a free pair of it grows, where it is zero, or
+    where covariances do not commute, so that several heads turn at once."""
     towards: int | None
-    """The eigenvector that it turns to; None for merged attention, which turns to all at once."""
+    """The eigenvector that it turns to; None for merged attention, which turns to all at once, and
+    where covariances do not commute."""
     rate: float
     """The growth rate of the distance from the saddle, in flow time."""
     weights: Weights
@@ -37,9 +46,11 @@ def escape_directions(
 
     A head of value v on i that turns to $d \notin S$ moves its key by x and its query by y along
     $e_d$, $\dot x = v(c_d y - b_d\kappa_i\xi_i x)$, $\dot y = v(c_d x - b_i\kappa_d\xi_i y)$, which
-    grows exactly when $\Delta_d > \Delta_i$. A free pair of a head in use grows at $v c_d$. Merged
-    attention leaves zero at $\|\Lambda\Sigma_w\Lambda_q\|_F$, every head alike. Empty at the
-    in-order points of rank one.
+    grows exactly when $\Delta_d > \Delta_i$. A free pair of a head in use grows at $v c_d$. Where
+    covariances do not commute the heads turn together: the ways out are then the eigenvectors of
+    the Hessian that lead down, as many as the index says (T19; D up to 8). Merged attention leaves
+    zero at $\|\Lambda\Sigma_w\Lambda_q\|_F$, every head alike. Empty at the in-order points of
+    rank one.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
@@ -47,14 +58,19 @@ def escape_directions(
     >>> [(way.learned, way.towards) for way in escape_directions(model, task, [1])]
     [(1, 0)]
     """
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     members = task_modes.subset(subset)
-    at = normalised_weights(model, task, minimal_norm_weights(model, task, members))
-    ways = _leave_zero(model, task_modes) if is_merged(model) and not members else []
-    if not is_merged(model):
+    weights = minimal_norm_weights(model, task, members)
+    ways: list[EscapeDirection] = []
+    if is_merged(model):
+        ways = _leave_zero(model, task) if not members else []
+    elif isinstance(task_modes, Modes):
+        at = normalised_weights(model, task, weights)
         for head in np.flatnonzero(at["v"]):
             for pair in range(at["k"].shape[1]):
                 ways += _turn_or_grow(linear_model(model), task_modes, members, at, int(head), pair)
+    else:
+        ways = _lead_down(model, task, weights)
     return tuple(sorted(ways, key=lambda way: -way.rate))
 
 
@@ -80,15 +96,36 @@ def escape_direction(
     return ways[0]
 
 
-def _leave_zero(model: AbstractAttention, modes: Modes) -> list[EscapeDirection]:
-    drive = (modes.basis * modes.drive) @ modes.basis.T
-    rate = modes.growth_rate
+def _leave_zero(model: AbstractAttention, task: object) -> list[EscapeDirection]:
+    drive = population_law(task).moments().drive
+    rate = float(np.linalg.norm(drive))
+    if rate == 0:
+        return []
     ways = []
     for head in range(model.heads):
         v, u = np.zeros(model.heads), np.zeros((model.heads, *drive.shape))
         v[head], u[head] = np.sqrt(0.5), drive / rate * np.sqrt(0.5)
         weights = linear_model(model).from_attention({"v": v, "U": u})
         ways.append(EscapeDirection(head, None, None, rate, weights))
+    return ways
+
+
+def _lead_down(model: AbstractAttention, task: object, at: Weights) -> list[EscapeDirection]:
+    """The eigenvectors of the Hessian whose eigenvalues are negative, as directions of weights."""
+    law = population_law(task)
+    curvatures, vectors = np.linalg.eigh(hessian(model, task, at))
+    negative = curvatures < -NEGLIGIBLE * np.abs(curvatures).max(initial=0.0)
+    # Flow descends half of the loss.
+    unit = 2 * model.time_unit(model.gain(law.fixed_length))
+    shapes = model.shapes(law.dimension)
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
+    ways = []
+    for curvature, vector in zip(curvatures[negative], vectors.T[negative], strict=True):
+        parts = zip(shapes.items(), np.split(vector, ends), strict=True)
+        weights = {name: part.reshape(shape) for (name, shape), part in parts}
+        moved = sum((part**2).reshape(model.heads, -1).sum(1) for part in weights.values())
+        head = int(np.argmax(moved))
+        ways.append(EscapeDirection(head, None, None, float(-curvature / unit), weights))
     return ways
 
 

@@ -15,11 +15,14 @@ class SaddleGraph:
     edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     """Pairs of subsets, each one eigenvector larger than the one before."""
     path: tuple[tuple[int, ...], ...] | None
-    """The subsets that training visits in turn; None where the orders of T17 disagree."""
+    """The subsets that training visits in turn; None where that is not known: where the orders of
+    T17 disagree, or covariances do not commute."""
 
 
 def saddle_graph(task: object) -> SaddleGraph:
     """The graph of saddles of separate attention: who is joined to whom, and the path (section 3).
+
+    For any covariances (T19), but for the path.
 
     >>> from saddlescope.task import InContextRegression
     >>> graph = saddle_graph(InContextRegression([.4, .3, .2, .1], context_length=31))
@@ -36,7 +39,7 @@ def saddle_graph(task: object) -> SaddleGraph:
             if new:
                 edges.append((subset, tuple(sorted((*subset, *new)))))
     path = None
-    if modes.orders_agree:
+    if modes.claims_path:
         learned = [modes.order[:count].tolist() for count in range(len(modes.order) + 1)]
         path = tuple(nodes.at(subset).subset for subset in learned)
     return SaddleGraph(nodes, tuple(sorted(edges, key=lambda e: (len(e[0]), e))), path)

@@ -10,11 +10,13 @@ from jaxtyping import Float
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import number, whole_number
 from saddlescope.errors import InvalidInput
-from saddlescope.theory.landscape._modes import modes
+from saddlescope.theory.landscape._singular_modes import any_modes
 from saddlescope.theory.landscape._weight_loss import WeightLoss
 from saddlescope.theory.parametrisation import GivenWeights, population_law
 
 _LARGEST_DIMENSION = 8
+# An eigenvalue counts as zero below this share of the largest: rounding leaves some 1e-15 of it.
+NEGLIGIBLE = 1e-9
 
 
 def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
@@ -22,14 +24,14 @@ def saddle_index(task: object, subset: Iterable[int], rank: int = 1) -> int:
 
     One for each pair $i \in S$, $d \notin S$ with $\Delta_d > \Delta_i$, since a head can turn
     from i to d; and at rank R one for each free pair of a head in use and each $d \notin S$, since
-    its value has already grown.
+    its value has already grown. It holds for any covariances (T19).
 
     >>> from saddlescope.task import InContextRegression
     >>> task = InContextRegression([.4, .3, .2, .1], context_length=31)
     >>> saddle_index(task, [0, 1]), saddle_index(task, [2, 3])
     (0, 4)
     """
-    task_modes = modes(task)
+    task_modes = any_modes(task)
     membership = task_modes.membership([task_modes.subset(subset)])
     return int(task_modes.saddle_index(membership, whole_number("rank", rank))[0])
 
@@ -59,7 +61,7 @@ def hessian(
 
 
 def hessian_index(
-    model: AbstractAttention, task: object, weights: GivenWeights, tolerance: float = 1e-9
+    model: AbstractAttention, task: object, weights: GivenWeights, tolerance: float = NEGLIGIBLE
 ) -> int:
     """The number of negative eigenvalues of the Hessian at given weights.
 
