@@ -131,8 +131,18 @@ def test_where_the_theory_is_silent_the_notes_say_why() -> None:
     for seed, stages in zip(result.seeds, measured, strict=True):
         assert [drop.time for drop in seed.drops] == [drop.time for drop in stages.drops]
         assert all(drop.predicted_time is None for drop in seed.drops)
+
+
+def test_covariances_that_do_not_commute_have_levels_and_a_first_drop() -> None:
     crossed = ss.InContextRegression([[0.5, 0.1], [0.1, 0.3]], 31, task_covariance=[1.0, 3.0])
-    assert train(task=crossed, method=DESCENT).compare().plateau_losses is None
+    result = train(task=crossed, init_scale=0.01, method=DESCENT).compare()
+    assert result.plateau_losses == tuple(ss.theory.plateau_losses(crossed))
+    assert sum("first drop alone" in note for note in result.notes) == 1
+    for seed in result.seeds:
+        first, second = seed.drops
+        # A learning rate of .2 is what is left.
+        assert first.error == pytest.approx(0, abs=5e-3)
+        assert second.predicted_time is None
 
 
 def test_large_starts_and_later_parts_have_levels_but_no_times() -> None:

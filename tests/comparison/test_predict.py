@@ -70,18 +70,29 @@ def test_seeds_may_be_named_and_are_those_that_train_draws() -> None:
         assert seed.drop_times == tuple(drop.predicted_time for drop in drops)
 
 
-def test_covariances_that_do_not_commute_leave_the_minimum() -> None:
+def test_covariances_that_do_not_commute_leave_levels_and_the_first_drop() -> None:
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
     crossed = ss.InContextRegression(turn @ np.diag([0.6, 0.3]) @ turn.T, 31, [1.0, 3.0])
-    prediction = ss.predict(ss.SeparateAttention(3), crossed)
-    assert prediction.plateau_losses is None
-    assert prediction.fixed_points == ()
-    assert prediction.seeds == ()
-    assert len(prediction.notes) == 1
+    model = ss.SeparateAttention(3)
+    prediction = ss.predict(model, crossed, init_scale=1e-3, seeds=2)
+    assert prediction.plateau_losses == tuple(ss.theory.plateau_losses(crossed))
+    assert prediction.plateau_losses[-1] == pytest.approx(prediction.least_loss, abs=1e-13)
+    assert [point.index for point in prediction.fixed_points] == [0, 0, 1, 0]
+    assert prediction.by == "quadrature"
+    starts = ss.RandomStart(1e-3).ensemble(model, crossed, np.arange(2))
+    first = ss.theory.first_drop_times(model, crossed, starts)
+    assert [seed.drop_times for seed in prediction.seeds] == [(time, None) for time in first]
+    (note,) = prediction.notes
+    assert "first drop alone" in note
+    assert "do not commute" in note
     moments = crossed.moments()
     best = np.linalg.inv(moments.summary) @ moments.drive @ np.linalg.inv(moments.query)
     least = moments.label_power - np.sum(best * moments.drive)
     assert prediction.least_loss == pytest.approx(least, rel=1e-12)
+    # Where a race is asked for there is none, and merged attention has its two levels.
+    race = ss.predict(model, crossed, by="race", seeds=1)
+    assert (race.seeds, race.by) == ((), None)
+    assert len(ss.predict(ss.MergedAttention(2), crossed).fixed_points) == 2
 
 
 def test_large_starts_have_no_times_and_say_so_once() -> None:

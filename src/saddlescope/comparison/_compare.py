@@ -9,7 +9,7 @@ import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._predict import predicted_drop_times
+from saddlescope.comparison._predict import by_quadrature, has_race, predicted_drop_times
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
@@ -17,6 +17,7 @@ from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
 from saddlescope.running.progress_bar import shown
 from saddlescope.theory import plateau_losses
+from saddlescope.theory.parametrisation import is_merged
 from saddlescope.trajectory import Outcome, Result, Trajectory
 
 if TYPE_CHECKING:
@@ -91,25 +92,37 @@ def _predicted_times(
     trajectory: Trajectory, levels: FloatArray | None, notes: list[str]
 ) -> list[tuple[float | None, ...]]:
     """The predicted time of each drop of each seed, from its initial weights alone."""
-    setting = trajectory.setting
+    setting, until = trajectory.setting, float(trajectory.time[-1])
     if levels is None:
         return [() for _ in setting.seeds]
+    none: tuple[float | None, ...] = (None,) * (len(levels) - 1)
+    try:
+        _require_flow_from_start(trajectory)
+        if not is_merged(setting.model) and not has_race(setting):
+            predicted = by_quadrature(setting, levels, until, notes)
+            return [seed.drop_times for seed in predicted]
+    except TheoryDoesNotApply as reason:
+        notes.append(f"no predicted times: {reason}")
+        return [none for _ in setting.seeds]
     times: list[tuple[float | None, ...]] = []
     for seed in shown(setting.seeds, "comparing"):
         try:
-            if not setting.method.has_flow_time:
-                raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
-            if trajectory.time_start > 0:
-                raise TheoryDoesNotApply("the run goes on from an earlier one")
-            if trajectory.time[-1] == 0:
-                raise TheoryDoesNotApply("no time passed before the run ended")
             weights = setting.init.weights(setting.model, setting.task, seed)
-            until = float(trajectory.time[-1])
             times.append(predicted_drop_times(setting.model, setting.task, weights, until))
         except TheoryDoesNotApply as reason:
             notes.append(f"no predicted times: {reason}")
-            times.append((None,) * (len(levels) - 1))
+            times.append(none)
     return times
+
+
+def _require_flow_from_start(trajectory: Trajectory) -> None:
+    """Raise where a run has no time that can be predicted from its initial weights."""
+    if not trajectory.setting.method.has_flow_time:
+        raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
+    if trajectory.time_start > 0:
+        raise TheoryDoesNotApply("the run goes on from an earlier one")
+    if trajectory.time[-1] == 0:
+        raise TheoryDoesNotApply("no time passed before the run ended")
 
 
 def _measured_drops(

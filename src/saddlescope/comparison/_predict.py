@@ -52,7 +52,8 @@ def predict(
     The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
     up to time 100 000. Those of separate attention are predicted `by` the `race` of its heads
     (T13), or by `quadrature` (T18; coarser, and hundreds of times faster), which more than a
-    thousand seeds are left to; the prediction says by which.
+    thousand seeds are left to; the prediction says by which. Where covariances do not commute
+    there is no race: the first drop is predicted by quadrature, and the levels are those of T19.
 
     >>> from saddlescope.attention import MergedAttention
     >>> from saddlescope.task import InContextRegression
@@ -85,7 +86,7 @@ def predict(
         notes.append("under this optimiser the unit of time is the step")
     elif levels is not None and chosen == "quadrature":
         try:
-            times = _by_quadrature(setting, levels, end, notes)
+            times = by_quadrature(setting, levels, end, notes)
         except TheoryDoesNotApply as reason:
             notes.append(str(reason))
     elif levels is not None:
@@ -137,13 +138,25 @@ def _predictor(setting: Setting, by: str | None) -> str:
     except TheoryDoesNotApply:
         # Nothing is predicted of it.
         return "race"
-    return by or ("quadrature" if len(setting.seeds) > _MANY_SEEDS else "race")
+    if by is not None:
+        return by
+    many = len(setting.seeds) > _MANY_SEEDS
+    return "quadrature" if many or not has_race(setting) else "race"
 
 
-def _by_quadrature(
+def has_race(setting: Setting) -> bool:
+    """Whether there are modes that heads race for (T13, T17)."""
+    try:
+        theory.modes(setting.task)
+    except TheoryDoesNotApply:
+        return False
+    return True
+
+
+def by_quadrature(
     setting: Setting, levels: FloatArray, end: float, notes: list[str]
 ) -> list[PredictedSeed]:
-    """The drop times of all seeds at once (T18)."""
+    """The drop times of all seeds at once (T18); the first alone where covariances do not commute."""
     model, task, seeds = setting.model, setting.task, np.array(setting.seeds)
     check_weights_fit(model, task, len(seeds))
     weights = setting.init.ensemble(model, task, seeds)
@@ -156,9 +169,15 @@ def _by_quadrature(
         )
     times = np.full((len(seeds), len(levels) - 1), np.inf)
     margins = np.full(times.shape, np.inf)
-    staircase = theory.dormant_staircase(model, task, weights)
-    times[:, : staircase.time.shape[1]] = staircase.time
-    margins[:, : staircase.time.shape[1]] = staircase.margin
+    try:
+        staircase = theory.dormant_staircase(model, task, weights)
+        times[:, : staircase.time.shape[1]] = staircase.time
+        margins[:, : staircase.time.shape[1]] = staircase.margin
+    except TheoryDoesNotApply as reason:
+        notes.append(f"of every seed the first drop alone is predicted: {reason}")
+        runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
+        times[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
+        margins[:, 0] = runaways[:, 1] - runaways[:, 0] if runaways.shape[1] > 1 else np.inf
     came = (times <= end) & small[:, None]
     return [
         PredictedSeed(

@@ -41,7 +41,10 @@ class PredictedPoint:
 
 @dataclass(frozen=True)
 class PredictedSeed:
-    """The drop times of one seed, from its initial weights alone; None: not by `until`."""
+    """The drop times of one seed, from its initial weights alone.
+
+    None: not by `until`, or not predicted, which a note says.
+    """
 
     seed: int
     drop_times: tuple[float | None, ...]

@@ -16,8 +16,9 @@ from saddlescope.theory.parametrisation import population_law
 
 # What is left where a task has no modes of T17.
 _HOLDS = (
-    "fixed points, their losses and indices (T19: fixed_points, plateau_losses, saddle_graph), the "
-    "first drop (T18: first_drop_times) and minimum(task) still hold"
+    "fixed points, levels and indices hold for its singular modes, counted by falling drop (T19: "
+    "fixed_points, plateau_losses, saddle_graph); so do the first drop (T18: first_drop_times) and "
+    "minimum(task)"
 )
 
 
@@ -145,8 +146,8 @@ def modes(task: object) -> Modes:
     if basis is None:
         raise TheoryDoesNotApply(
             "the moments of the task share no eigenvectors, since its covariances of inputs, tasks "
-            "and queries, and their fourth moment, do not commute: there are no modes that learn each "
-            f"by itself; {_HOLDS}"
+            "and queries, and their fourth moment, do not commute: no modes learn each by itself, and "
+            f"in no order that is known; {_HOLDS}"
         )
     moments = law.moments()
     drive, summary, query = (
@@ -154,8 +155,8 @@ def modes(task: object) -> Modes:
     )
     if (drive < 0).any():
         raise TheoryDoesNotApply(
-            f"T17 is written for drives that are not negative, and {law!r} has {drive.min():.3g}; "
-            f"{_HOLDS}"
+            "T17 is written for drives that are not negative, and "
+            f"{law!r} has {drive.min():.3g}; {_HOLDS}"
         )
     # A direction that no input or no query takes has no drive, but for rounding.
     drive[summary * query == 0] = 0.0

@@ -24,25 +24,21 @@ class Climbed:
     time: Float[np.ndarray, "S M"]
     head: Int[np.ndarray, "S M"]
     margin: Float[np.ndarray, "S M"]
+    mode: Int[np.ndarray, " M"]
 
 
 @dataclass(frozen=True, eq=False)
 class DormantHeads:
-    """Seeds of heads along the modes of a task, all of them small."""
+    """Seeds of heads along what they grow along, all of them small."""
 
-    modes: Modes
+    drive: Float[np.ndarray, " D"]
+    """c, of the modes of a task or of the singular vectors of its drive."""
     value: Float[np.ndarray, "S H"]
     """v."""
     sums: Float[np.ndarray, "S H R D"]
     """A at θ = 0."""
     differences: Float[np.ndarray, "S H R D"]
     """B there."""
-
-    @property
-    def order(self) -> Int[np.ndarray, " M"]:
-        """The modes that there are heads for, in the order in which they are learned."""
-        _, heads, pairs, _ = self.sums.shape
-        return self.modes.order[: heads * pairs]
 
     def runaways(self) -> Float[np.ndarray, "S H"]:
         """When each head would run away, were it alone."""
@@ -53,16 +49,19 @@ class DormantHeads:
 
         return np.concatenate(on_all_cores(times, self._blocks()))
 
-    def staircase(self) -> Climbed:
-        """Every drop of every seed."""
+    def staircase(self, modes: Modes) -> Climbed:
+        """Every drop of every seed, where these are the modes that they grow along."""
+        _, heads, pairs, _ = self.sums.shape
+        order = modes.order[: heads * pairs]
 
         def climbed(own: DormantHeads) -> tuple[AnyArray, ...]:
             race = _Race.begin(own)
-            drops = [race.drop(int(mode)) for mode in self.order]
+            drops = [race.drop(int(mode), float(modes.amplitude[mode])) for mode in order]
             return tuple(np.stack(parts, axis=1) for parts in zip(*drops, strict=True))
 
         parts = zip(*on_all_cores(climbed, self._blocks()), strict=True)
-        return Climbed(*(np.concatenate(part) for part in parts))
+        time, head, margin = (np.concatenate(part) for part in parts)
+        return Climbed(time, head, margin, order)
 
     def _blocks(self) -> list[DormantHeads]:
         own = ("value", "sums", "differences")
@@ -76,7 +75,6 @@ class DormantHeads:
 class _Race:
     """A block of seeds from one drop to the next; what it holds changes as it goes."""
 
-    modes: Modes
     now: Float[np.ndarray, " S"]
     value: Float[np.ndarray, "S H"]
     sums: Float[np.ndarray, "S H R D"]
@@ -92,12 +90,11 @@ class _Race:
     @classmethod
     def begin(cls, heads: DormantHeads) -> _Race:
         return cls(
-            modes=heads.modes,
             now=np.zeros(len(heads.value)),
             value=heads.value.copy(),
             sums=heads.sums.copy(),
             differences=heads.differences.copy(),
-            drive=heads.modes.drive.copy(),
+            drive=heads.drive.copy(),
             held=np.zeros(heads.value.shape),
             room=np.full(heads.value.shape, heads.sums.shape[2]),
         )
@@ -116,7 +113,7 @@ class _Race:
         drive = np.broadcast_to(self.drive, ahead.shape)
         return Particles.of(np.abs(value), ahead, behind, drive).ways(), forward
 
-    def drop(self, mode: int) -> tuple[FloatArray, AnyArray, FloatArray]:
+    def drop(self, mode: int, amplitude: float) -> tuple[FloatArray, AnyArray, FloatArray]:
         """Go to where the others feel the next drop: its time, its head, and its margin."""
         racing = self.held == 0
         ways, forward = self.ways(racing)
@@ -124,7 +121,7 @@ class _Race:
         upward = np.full(racing.shape, True)
         upward[racing] = forward != ways.particles.turns
         growing = np.where(upward[:, :, None, None], self.sums, self.differences)
-        rise = self._rise(mode, racing, ways.runaway, growing)
+        rise = self._rise(mode, amplitude, racing, ways.runaway, growing)
         seeds = np.arange(len(self.now))
         first = rise.half.argmin(1)
         soonest = rise.half[seeds, first]
@@ -136,16 +133,21 @@ class _Race:
         with np.errstate(invalid="ignore"):
             margin = np.where(came, others.min(1) - soonest, np.inf)
         self._go_on(wait, racing, ways, forward)
-        self._learn(mode, seeds[came], first[came], growing, rise.theta)
+        self._learn(mode, amplitude, (seeds[came], first[came]), growing, rise.theta)
         self.now = self.now + wait
         self.drive[mode] = 0.0
         return time, np.where(came, first, -1), margin
 
     def _rise(
-        self, mode: int, racing: Bool[np.ndarray, "S H"], runaway: FloatArray, growing: FloatArray
+        self,
+        mode: int,
+        amplitude: float,
+        racing: Bool[np.ndarray, "S H"],
+        runaway: FloatArray,
+        growing: FloatArray,
     ) -> Rise:
         """When each head would learn the mode, [S, H]; never where it has no room for it."""
-        drive, amplitude = float(self.drive[mode]), float(self.modes.amplitude[mode])
+        drive = float(self.drive[mode])
         size = (growing[..., mode] ** 2).sum(2) / 4
         parts = [np.full(racing.shape, np.inf) for _ in range(3)]
         beside = ~racing & (self.room > 0) & (size > 0)
@@ -172,10 +174,14 @@ class _Race:
         self.differences /= grown
 
     def _learn(
-        self, mode: int, seeds: AnyArray, heads: AnyArray, growing: FloatArray, theta: FloatArray
+        self,
+        mode: int,
+        amplitude: float,
+        own: tuple[AnyArray, AnyArray],
+        growing: FloatArray,
+        theta: FloatArray,
     ) -> None:
         """Give the mode to the winners; what is left of them grows beside it."""
-        own = (seeds, heads)
         grown = growing[own] * np.exp(self.drive * theta[own][:, None, None])
         along = grown[:, :, mode]
         along = along / np.sqrt((along**2).sum(1, keepdims=True))
@@ -183,5 +189,5 @@ class _Race:
         self.room[own] -= 1
         self.sums[own] = np.where(self.room[own][:, None, None] > 0, grown, 0.0)
         self.differences[own] = 0.0
-        self.held[own] += self.modes.amplitude[mode]
+        self.held[own] += amplitude
         self.value[own] = np.cbrt(self.held[own])

@@ -11,12 +11,15 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes, modes
+from saddlescope.theory.landscape._singular_modes import any_modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     is_merged,
     normalised_ensemble,
+    population_law,
 )
 from saddlescope.theory.staircase._dormant_heads import DormantHeads
+from saddlescope.theory.staircase._growth import Growth, single_head_delay
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +63,34 @@ def first_drop_times(
     r"""When the loss of separate attention of any rank drops first (T18).
 
     $\min_i t^*_i - \kappa/(c_1\xi_1^{1/3})$ with κ = 1.2533911927, exact as the scale of the start
-    falls to zero.
+    falls to zero. Where covariances do not commute it is $\min_i t^*_i - K$, with K from the one
+    run of a single head (`first_drop_delay`), and the drop is that to the first of
+    `plateau_losses`.
+
+    >>> from saddlescope.attention import RandomStart, SeparateAttention
+    >>> from saddlescope.task import InContextRegression
+    >>> task = InContextRegression([.4, .1], 31, task_covariance=[[1, .5], [.5, 1]])
+    >>> model = SeparateAttention(heads=3)
+    >>> start = RandomStart(.01).weights(model, task, seed=0)
+    >>> float(first_drop_times(model, task, start).round(1))
+    1696.5
     """
     return runaway_times(model, task, weights).min(axis=-1) - first_drop_delay(model, task)
 
 
 def first_drop_delay(model: AbstractAttention, task: object) -> float:
-    r"""$\kappa/(c_1\xi_1^{1/3})$: how long before the runaway the loss is half-way down (T12)."""
-    task_modes = _modes_of(model, task)
+    r"""How long before the runaway the loss is half-way down: $\kappa/(c_1\xi_1^{1/3})$ (T12).
+
+    Where covariances do not commute, $K = \lim_{s\to0}[1/(c_1 s) - t_h(s)]$ of the head that starts
+    at size s along the strongest pair of singular vectors of the drive, and takes the loss half-way
+    down at $t_h$ (T18).
+    """
+    _require_separate(model)
+    task_modes = any_modes(task)
+    if not task_modes.order.size:
+        raise TheoryDoesNotApply("nothing drives a head: no mode of the task can be learned")
+    if not isinstance(task_modes, Modes):
+        return single_head_delay(population_law(task).moments(), float(task_modes.drop[0]))
     first = task_modes.order[0]
     rate = float(task_modes.drive[first] * np.cbrt(task_modes.amplitude[first]))
     return half_way_lead() / rate
@@ -89,29 +112,26 @@ def dormant_staircase(
     `predict_staircase` (T13) is finer at finite w and dearer. `weights` are those of one seed or
     have a seed axis in front.
     """
+    task_modes = modes(task)
     heads, has_seeds = _heads_of(model, task, weights)
-    heads.modes.require_order("the staircase")
-    staircase = heads.staircase()
+    task_modes.require_order("the staircase")
+    staircase = heads.staircase(task_modes)
     found = (staircase.time, staircase.head, staircase.margin)
     time, head, margin = found if has_seeds else (part[0] for part in found)
-    return DormantStaircase(time, head, heads.order, margin)
+    return DormantStaircase(time, head, staircase.mode, margin)
 
 
-def _modes_of(model: AbstractAttention, task: object) -> Modes:
-    """The modes that heads of separate attention grow along."""
-    task_modes = modes(task)
+def _require_separate(model: AbstractAttention) -> None:
     if is_merged(model):
         raise InvalidInput("model", model, "must be separate; for merged attention see time_course")
-    if not task_modes.order.size:
-        raise TheoryDoesNotApply("nothing drives a head: no mode of the task can be learned")
-    return task_modes
 
 
 def _heads_of(
     model: AbstractAttention, task: object, weights: GivenWeights
 ) -> tuple[DormantHeads, bool]:
-    """The heads of all seeds along the modes of a task, and whether there is an axis of seeds."""
-    task_modes = _modes_of(model, task)
+    """The heads of all seeds along what they grow along, and whether there is an axis of seeds."""
+    _require_separate(model)
+    growth = Growth.of(task)
     named, has_seeds = normalised_ensemble(model, task, weights)
-    keys, queries = (named[key] @ task_modes.basis for key in "kq")
-    return DormantHeads(task_modes, named["v"], keys + queries, keys - queries), has_seeds
+    keys, queries = named["k"] @ growth.keys, named["q"] @ growth.queries
+    return DormantHeads(growth.drive, named["v"], keys + queries, keys - queries), has_seeds

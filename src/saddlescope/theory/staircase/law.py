@@ -42,7 +42,7 @@ class DropTimeLaw:
     task: AbstractTask
     init_scale: float
     delay: float
-    r"""$\kappa/(c_1\xi_1^{1/3})$."""
+    r"""$\kappa/(c_1\xi_1^{1/3})$; K where covariances do not commute."""
     runaways: Float[np.ndarray, " heads"]
     """Runaway times of single heads at scale one, rising."""
 
