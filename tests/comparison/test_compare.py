@@ -140,8 +140,8 @@ def test_covariances_that_do_not_commute_have_levels_and_a_first_drop() -> None:
     assert sum("first drop alone" in note for note in result.notes) == 1
     for seed in result.seeds:
         first, second = seed.drops
-        # A learning rate of .2 is what is left.
-        assert first.error == pytest.approx(0, abs=5e-3)
+        # Descent at a rate of .2 lags behind flow by as much.
+        assert first.error == pytest.approx(0, abs=1e-2)
         assert second.predicted_time is None
 
 

@@ -75,7 +75,8 @@ def first_drop_times(
     >>> float(first_drop_times(model, task, start).round(1))
     1696.5
     """
-    return runaway_times(model, task, weights).min(axis=-1) - first_drop_delay(model, task)
+    soonest = runaway_times(model, task, weights).min(axis=-1)
+    return np.asarray(soonest - first_drop_delay(model, task))
 
 
 def first_drop_delay(model: AbstractAttention, task: object) -> float:
