@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.checks import FloatArray
+from saddlescope.figures.beyond.saddle_nodes import ZERO, draw_graph, node_numbers
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -25,12 +26,10 @@ from saddlescope.figures.zhang.staircase import (
     staircase_numbers,
 )
 from saddlescope.setting import Setting
-from saddlescope.theory import hessian, hessian_index, minimal_norm_weights, saddle_graph
+from saddlescope.theory import saddle_graph
 from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
-# An eigenvalue counts as negative below minus this share of the largest one (as `hessian_index`).
-_ZERO = 1e-9
 _DISTANCE_LABEL = r"distance to the fixed point  $(E(\hat y-\hat y_S)^2)^{1/2}$"
 # The grid of records is logarithmic and begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
@@ -70,25 +69,8 @@ class SaddleGraphFigure(AbstractFigure):
         model, task, points = self.setting.model, self.setting.task, self.setting.record.points
         setting = on_logarithmic_grid(self.setting, _FIRST_RECORD, points - 1)
         run, graph = watch.train("staircase", setting), saddle_graph(task)
-        nodes, number = graph.nodes, {point.subset: n for n, point in enumerate(graph.nodes)}
-        assert graph.path is not None
-        member = nodes.modes.membership(point.subset for point in nodes)
-        maps = np.array([point.effective_map for point in nodes])
-        weights = [minimal_norm_weights(model, task, point) for point in nodes]
-        index = [hessian_index(model, task, one, _ZERO) for one in weights]
-        eigenvalues = np.linalg.eigvalsh([hessian(model, task, one) for one in weights])
-        edges = [[number[a], number[b]] for a, b in graph.edges]
-        path = [number[subset] for subset in graph.path]
-        data = staircase_numbers(run).assign(
-            member=(("node", "direction"), member.astype(np.int32)),
-            node_loss=("node", nodes.losses),
-            node_trace=("node", np.trace(maps, axis1=1, axis2=2)),
-            inversions=("node", nodes.indices.astype(np.int32)),
-            hessian_index=("node", np.array(index, np.int32)),
-            lowest_eigenvalue=("node", eigenvalues[:, 0] / eigenvalues[:, -1].max()),
-            edge=(("link", "end"), np.array(edges, np.int32)),
-            path=("level", np.array(path, np.int32)),
-        )
+        data = staircase_numbers(run).merge(node_numbers(model, task, graph))
+        maps = np.array([point.effective_map for point in graph.nodes])
         return _with_visits(data, run, maps)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -113,7 +95,7 @@ class SaddleGraphFigure(AbstractFigure):
                 "lowest eigenvalue, as a share of the largest of all, at every point in order: "
                 "none is negative (T16)",
                 lowest[path],
-                -_ZERO,
+                -ZERO,
             ),
             equal(
                 "the fixed point nearest to each plateau of each seed is the next one in order",
@@ -142,7 +124,7 @@ class SaddleGraphFigure(AbstractFigure):
     def draw(self, data: xr.Dataset) -> Figure:
         drawing, axes = panels.sheet(1, 5, width=2.0, height=3.9)
         graph, distances = panels.join(axes[0, :3]), panels.join(axes[0, 3:])
-        _draw_graph(graph, data)
+        draw_graph(graph, data)
         _draw_distances(distances, data)
         panels.letter((graph, distances))
         return drawing
@@ -172,48 +154,6 @@ def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dat
         path_distance=(("seed", "time", "level"), distance[:, :, path]),
         other_distance=(("seed", "time"), distance[:, :, others].min(axis=2)),
     )
-
-
-def _draw_graph(axes: Axes, data: xr.Dataset) -> None:
-    trace, loss = data["node_trace"].to_numpy(), data["node_loss"].to_numpy()
-    index = data["hessian_index"].to_numpy()
-    for first, second in data["edge"].to_numpy():
-        ends = [first, second]
-        axes.plot(trace[ends], loss[ends], color="#BBBBBB", linewidth=0.7, zorder=1)
-    for seed in range(data.sizes["seed"]):
-        path, label = (data["map_trace"][seed], data["loss"][seed]), None if seed else "training"
-        axes.plot(*path, color=panels.colour(seed), linewidth=1.8, alpha=0.8, zorder=2, label=label)
-    inks = panels.shades(int(index.max()) + 1, "cividis_r")
-    for value in range(int(index.max()) + 1):
-        chosen = index == value
-        axes.scatter(
-            trace[chosen],
-            loss[chosen],
-            s=150,
-            color=[inks[value]],
-            edgecolor="black",
-            linewidth=0.8,
-            zorder=3,
-            label=f"index {value}",
-        )
-    for node, member in enumerate(data["member"].to_numpy()):
-        name = ",".join(f"e_{n + 1}" for n in np.flatnonzero(member))
-        # Training leaves the right-hand side of the in-order points free above, not below.
-        shift = (9, 6) if node in data["path"].to_numpy() else (9, 0)
-        ink = "black" if index[node] < (index.max() + 1) / 2 else "white"
-        spot = (trace[node], loss[node])
-        axes.text(*spot, str(index[node]), ha="center", va="center", fontsize=7.5, color=ink)
-        axes.annotate(
-            f"${name}$" if name else r"$\varnothing$",
-            spot,
-            xytext=shift,
-            textcoords="offset points",
-            va="center",
-            fontsize=7.5,
-        )
-    axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=panels.LOSS_LABEL)
-    axes.set(ylim=(0, 1.08), xlim=(-0.8, 1.1 * float(trace.max())))
-    panels.legend(axes, 6)
 
 
 def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
