@@ -108,7 +108,7 @@ def test_every_kind_of_run_is_drawn(name: str, tmp_path: Path) -> None:
     assert figure.axes[0].get_ylabel().startswith("loss")
     words = {text.get_text() for text in figure.axes[0].get_legend().get_texts()}
     assert "training" in words
-    assert ("level (theory)" in words) == (name not in {"data", "crossed"})
+    assert ("level (theory)" in words) == (name != "data")
 
 
 @pytest.mark.parametrize("rate", [3.0, 1e6], ids=["after some records", "before any record"])

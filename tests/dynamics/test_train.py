@@ -178,10 +178,9 @@ def test_a_converged_seed_rests(method: Any) -> None:
 
 
 def test_convergence_needs_a_known_least_loss() -> None:
-    crossed = ss.InContextRegression([[0.5, 0.1], [0.1, 0.3]], 31, task_covariance=[1.0, 3.0])
     with pytest.raises(InvalidInput, match=r"converged = 0\.001: the least loss is not known"):
         train(
-            task=crossed,
+            task=TASK.sample(30),
             model=ss.SeparateAttention(1),
             method=ss.GradientFlow(until=10, converged=1e-3),
         )

@@ -249,7 +249,9 @@ def eigenvectors(task: AbstractData, subset: tuple[int, ...], field: str = "subs
         raise InvalidInput(field, named, f"must name eigenvectors 0 to {task.dimension - 1}")
     basis = law.common_basis
     if basis is None:
-        raise InvalidInput(field, named, "needs covariances that commute")
+        raise InvalidInput(
+            field, named, "needs covariances that commute; theory.minimal_norm_weights has others"
+        )
     return basis.T[list(subset)]
 
 

@@ -28,7 +28,7 @@ from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, midway, staircase_numbers
 from saddlescope.setting import Setting
-from saddlescope.task import InContextRegression
+from saddlescope.task import AbstractData, InContextRegression
 from saddlescope.theory import (
     dormant_staircase,
     fixed_points,
@@ -220,8 +220,8 @@ def _delay_without_turning(task: object) -> float:
     return half_way_lead() / float(drives[0] * np.cbrt(drives[0] / curvature))
 
 
-def _refuses_later(model: AbstractAttention, task: object) -> int:
-    start = RandomStart(0.01).weights(model, task, seed=0)  # type: ignore[arg-type]
+def _refuses_later(model: AbstractAttention, task: AbstractData) -> int:
+    start = RandomStart(0.01).weights(model, task, seed=0)
     try:
         dormant_staircase(model, task, start)
     except TheoryDoesNotApply:

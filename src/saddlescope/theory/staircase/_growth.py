@@ -17,7 +17,7 @@ from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.task.moments import RegressionMoments
 from saddlescope.task.spectrum import SAME_EIGENVALUE
 from saddlescope.theory._following import follow
-from saddlescope.theory.landscape._abstract_modes import ROUNDING
+from saddlescope.theory.landscape._abstract_modes import ROUNDING, AbstractModes
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.landscape._singular_modes import any_modes
 from saddlescope.theory.parametrisation import population_law
@@ -43,9 +43,7 @@ class Growth:
     @classmethod
     def of(cls, task: object) -> Growth:
         """The common eigenvectors where there are such, else the singular vectors of the drive."""
-        task_modes = any_modes(task)
-        if not task_modes.order.size:
-            raise TheoryDoesNotApply("nothing drives a head: no mode of the task can be learned")
+        task_modes = driven_modes(task)
         if isinstance(task_modes, Modes):
             return cls(task_modes.basis, task_modes.basis, task_modes.drive)
         return cls.along(population_law(task).moments().drive)
@@ -56,6 +54,14 @@ class Growth:
         keys, strengths, queries = np.linalg.svd(drive)
         present = strengths > ROUNDING * strengths[0]
         return cls(keys, queries.T, np.where(present, strengths, 0.0))
+
+
+def driven_modes(task: object) -> AbstractModes:
+    """The modes of a task that has any to learn."""
+    task_modes = any_modes(task)
+    if not task_modes.order.size:
+        raise TheoryDoesNotApply("nothing drives a head: no mode of the task can be learned")
+    return task_modes
 
 
 def single_head_delay(moments: RegressionMoments, drop: float) -> float:

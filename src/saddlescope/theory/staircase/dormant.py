@@ -11,7 +11,6 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes, modes
-from saddlescope.theory.landscape._singular_modes import any_modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     is_merged,
@@ -19,7 +18,7 @@ from saddlescope.theory.parametrisation import (
     population_law,
 )
 from saddlescope.theory.staircase._dormant_heads import DormantHeads
-from saddlescope.theory.staircase._growth import Growth, single_head_delay
+from saddlescope.theory.staircase._growth import Growth, driven_modes, single_head_delay
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +86,7 @@ def first_drop_delay(model: AbstractAttention, task: object) -> float:
     down at $t_h$ (T18).
     """
     _require_separate(model)
-    task_modes = any_modes(task)
-    if not task_modes.order.size:
-        raise TheoryDoesNotApply("nothing drives a head: no mode of the task can be learned")
+    task_modes = driven_modes(task)
     if not isinstance(task_modes, Modes):
         return single_head_delay(population_law(task).moments(), float(task_modes.drop[0]))
     first = task_modes.order[0]
