@@ -55,7 +55,9 @@ def test_predictions_come_from_the_initial_weights_alone(comparison: Comparison)
         weights = ss.RandomStart(0.1).weights(MODEL, TASK, seed.seed)
         staircase = ss.theory.predict_staircase(MODEL, TASK, weights, until=2000.0)
         predicted = [drop.time for drop in staircase.drops]
-        assert [drop.predicted_time for drop in seed.drops] == predicted
+        # A seed takes the same steps alone and among others, but for rounding.
+        assert [drop.predicted_time for drop in seed.drops] == pytest.approx(predicted, rel=1e-9)
+        assert [drop.is_open for drop in seed.drops] == [drop.is_open for drop in staircase.drops]
         for drop in seed.drops:
             # T13 errs by a per cent or so at this scale; a wrong clock would err by a half.
             assert drop.error == pytest.approx(0.0, abs=0.03)

@@ -98,7 +98,7 @@ def test_covariances_that_do_not_commute_leave_levels_and_the_first_drop() -> No
 def test_large_starts_have_no_times_and_say_so_once() -> None:
     prediction = ss.predict(ss.SeparateAttention(5), TASK, init_scale=3.0, seeds=1)
     assert prediction.plateau_losses is not None
-    assert prediction.seeds == ()
+    assert prediction.seeds[0].drop_times == (None,) * 4
     assert len(prediction.notes) == 1
     assert "small starts" in prediction.notes[0]
 

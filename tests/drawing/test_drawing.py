@@ -57,7 +57,7 @@ def test_the_loss_stands_beside_its_prediction(run: ss.Trajectory, comparison: C
     drops = {
         float(line.get_xdata()[0])
         for line in loss_axes.get_lines()
-        if line.get_marker() == "o" and len(line.get_xdata()) == 1
+        if line.get_marker() in "oD" and len(line.get_xdata()) == 1
     }
     predicted = {d.predicted_time for s in comparison.seeds for d in s.drops}
     assert drops == predicted

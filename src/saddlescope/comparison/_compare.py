@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._predict import by_quadrature, has_race, predicted_drop_times
+from saddlescope.comparison._drop_times import predicted_drops, predictor
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
-from saddlescope.running.progress_bar import shown
 from saddlescope.theory import plateau_losses
-from saddlescope.theory.parametrisation import is_merged
 from saddlescope.trajectory import Outcome, Result, Trajectory
 
 if TYPE_CHECKING:
@@ -29,6 +28,14 @@ _SHARES = (0.05, 0.5, 0.95)
 _FEWEST_FOR_STAGES = 3
 
 
+@dataclass(frozen=True)
+class _Predicted:
+    """What is predicted of one drop: nothing, unless said."""
+
+    time: float | None = None
+    is_open: bool = False
+
+
 def compare(trajectory: Trajectory) -> Comparison:
     """Set a run beside what the theory predicts of it."""
     notes: list[str] = []
@@ -36,7 +43,7 @@ def compare(trajectory: Trajectory) -> Comparison:
     plateaus = None if levels is None else tuple(float(level) for level in levels)
     if trajectory.setting.record.keep == "quantiles":
         return Comparison(plateaus, (), (*notes, *_over_seeds(trajectory)))
-    predicted = _predicted_times(trajectory, levels, notes)
+    predicted = _predicted_drops(trajectory, levels, notes)
     middles = np.empty(0) if levels is None else (levels[:-1] + levels[1:]) / 2
     kept = trajectory.summary() if "drop_time" in trajectory.dataset else None
     crossings = _crossings(trajectory, middles) if kept is None else []
@@ -88,31 +95,20 @@ def _levels(trajectory: Trajectory, notes: list[str]) -> FloatArray | None:
         return None
 
 
-def _predicted_times(
+def _predicted_drops(
     trajectory: Trajectory, levels: FloatArray | None, notes: list[str]
-) -> list[tuple[float | None, ...]]:
-    """The predicted time of each drop of each seed, from its initial weights alone."""
+) -> list[tuple[_Predicted, ...]]:
+    """What is predicted of each drop of each seed, from its initial weights alone."""
     setting, until = trajectory.setting, float(trajectory.time[-1])
     if levels is None:
         return [() for _ in setting.seeds]
-    none: tuple[float | None, ...] = (None,) * (len(levels) - 1)
     try:
         _require_flow_from_start(trajectory)
-        if not is_merged(setting.model) and not has_race(setting):
-            predicted = by_quadrature(setting, levels, until, notes)
-            return [seed.drop_times for seed in predicted]
+        seeds = predicted_drops(setting, levels, until, predictor(setting), notes)
     except TheoryDoesNotApply as reason:
         notes.append(f"no predicted times: {reason}")
-        return [none for _ in setting.seeds]
-    times: list[tuple[float | None, ...]] = []
-    for seed in shown(setting.seeds, "comparing"):
-        try:
-            weights = setting.init.weights(setting.model, setting.task, seed)
-            times.append(predicted_drop_times(setting.model, setting.task, weights, until))
-        except TheoryDoesNotApply as reason:
-            notes.append(f"no predicted times: {reason}")
-            times.append(none)
-    return times
+        return [(_Predicted(),) * (len(levels) - 1) for _ in setting.seeds]
+    return [tuple(map(_Predicted, seed.drop_times, seed.is_open)) for seed in seeds]
 
 
 def _require_flow_from_start(trajectory: Trajectory) -> None:
@@ -130,7 +126,7 @@ def _measured_drops(
     loss: FloatArray,
     middles: FloatArray,
     crossings: list[float | None],
-    predicted: tuple[float | None, ...],
+    predicted: tuple[_Predicted, ...],
 ) -> tuple[DropComparison, ...]:
     """The crossings of the midway levels, and the flattest losses between them."""
     # A level that the run began below was crossed before it.
@@ -150,26 +146,27 @@ def _measured_drops(
         DropComparison(
             number=index + 1,
             time=crossings[index],
-            predicted_time=predicted[index],
+            predicted_time=predicted[index].time,
             loss_before=flattest[index],
             loss_after=None if crossings[index] is None else flattest[index + 1],
+            is_open=predicted[index].is_open,
         )
         for index in range(len(crossings))
     )
 
 
 def _kept_drops(
-    summary: xr.Dataset, predicted: tuple[float | None, ...]
+    summary: xr.Dataset, predicted: tuple[_Predicted, ...]
 ) -> tuple[DropComparison, ...]:
     """The drops that a run noted on its way."""
     times, levels = (
         [None if np.isnan(one) else one for one in summary[name].to_numpy().tolist()]
         for name in ("drop_time", "plateau_loss")
     )
-    known = predicted if len(predicted) == len(times) else (None,) * len(times)
+    known = predicted if len(predicted) == len(times) else (_Predicted(),) * len(times)
     return tuple(
-        DropComparison(number + 1, time, known[number], levels[number], levels[number + 1])
-        for number, time in enumerate(times)
+        DropComparison(number + 1, time, own.time, levels[number], levels[number + 1], own.is_open)
+        for number, (time, own) in enumerate(zip(times, known, strict=True))
     )
 
 

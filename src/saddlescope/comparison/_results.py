@@ -26,8 +26,15 @@ _BY = {
 }
 # What a stable rate is.
 _STABLE = ", below which gradient descent rests on every plateau (T21)"
+# What a sign after a predicted time means.
+OPEN_RACE = "?: another head came close to winning this drop or an earlier one: it may be far off"
 # The table of fixed points is printed up to this many.
 _PRINTED_POINTS = 32
+
+
+def time_cell(time: float | None, is_open: bool) -> str:
+    """A predicted time as text, with a sign where its race was close."""
+    return tables.or_dash(time, ".1f") + ("?" if is_open else "")
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,20 @@ class PredictedSeed:
     seed: int
     drop_times: tuple[float | None, ...]
     margins: tuple[float | None, ...] = ()
-    """By how much the next head would have come later; a small one leaves a race open."""
+    """By how much the next head would have come later."""
+    is_open: tuple[bool, ...] = ()
+    """Whether the race of a drop, or an earlier one, was close: its time may be far off."""
+    next_time: float | None = None
+    """When the first drop after `until` comes, by quadrature (T18); None where none does."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The times as text."""
+        marks = self.is_open or (False,) * len(self.drop_times)
+        cells = [time_cell(*drop) for drop in zip(self.drop_times, marks, strict=True)]
+        if None in self.drop_times and self.next_time is not None:
+            cells[self.drop_times.index(None)] = f"({self.next_time:.1f})"
+        return tuple(cells)
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,13 +183,15 @@ class Prediction:
             yield f"{len(points)} fixed points (--json lists them)", (), []
         drops = max((len(seed.drop_times) for seed in self.seeds), default=0)
         if drops:
+            signs = [f"—: not by {self.until:g}"]
+            if any(seed.next_time is not None for seed in self.seeds):
+                signs.append("in brackets: the next one after that, by quadrature (T18)")
+            if any(any(seed.is_open) for seed in self.seeds):
+                signs.append(OPEN_RACE)
             yield (
-                f"drop times (—: not by {self.until:g}){_BY.get(self.by or '', '')}",
+                f"drop times ({'; '.join(signs)}){_BY.get(self.by or '', '')}",
                 ("seed", *(f"drop {number}" for number in range(1, drops + 1))),
-                [
-                    (str(seed.seed), *(tables.or_dash(time, ".1f") for time in seed.drop_times))
-                    for seed in self.seeds
-                ],
+                [(str(seed.seed), *seed.cells) for seed in self.seeds],
             )
 
 
@@ -186,6 +208,8 @@ class DropComparison:
     """The measured loss where it is flattest before the drop, …"""
     loss_after: float | None
     """… and after it."""
+    is_open: bool = False
+    """Whether the predicted race, or an earlier one, was close: its time may be far off."""
 
     @property
     def error(self) -> float | None:
@@ -286,7 +310,7 @@ class Comparison:
                 tables.or_dash(drop.loss_before, ".5f"),
                 tables.or_dash(drop.loss_after, ".5f"),
                 tables.or_dash(drop.time, ".1f"),
-                tables.or_dash(drop.predicted_time, ".1f"),
+                time_cell(drop.predicted_time, drop.is_open),
                 _percentage(drop.error, percent),
             )
 
@@ -300,6 +324,8 @@ class Comparison:
         drifts = [s.conserved_drift for s in self.seeds if s.conserved_drift is not None]
         if drifts:
             lines.append(f"conserved quantities drift by at most {max(drifts):.1e}")
+        if any(drop.is_open for _, drop in self._rows()):
+            lines.append(OPEN_RACE)
         lines += [f"seed {s.seed}: {s.message}" for s in self.seeds if s.message]
         return (*lines, *self.notes)
 

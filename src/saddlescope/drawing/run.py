@@ -69,14 +69,19 @@ def draw_loss(
                 axes.plot(
                     drop.predicted_time,
                     middle,
-                    "o",
+                    "D" if drop.is_open else "o",
                     color=colour,
                     markerfacecolor="none",
                     clip_on=False,
                     zorder=3,
                 )
-    if any(d.predicted_time is not None for s in result.seeds for d in s.drops):
-        axes.plot([], [], "o", color=THEORY_COLOUR, markerfacecolor="none", label="drop (theory)")
+    known = [d for s in result.seeds for d in s.drops if d.predicted_time is not None]
+    for marker, label, shown in (
+        ("o", "drop (theory)", any(not drop.is_open for drop in known)),
+        ("D", "drop (theory, close race)", any(drop.is_open for drop in known)),
+    ):
+        if shown:
+            axes.plot([], [], marker, color=THEORY_COLOUR, markerfacecolor="none", label=label)
     axes.plot([], [], color=COLOURS[0], label="training")
     _finish_loss(axes)
 

@@ -1,7 +1,7 @@
 """The papers' figures and those beyond them: each with its setting, its run and its claims."""
 
-from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.any_covariances import AnyCovariances
+from saddlescope.figures.beyond.any_inputs import AnyInputs
 from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.figures.beyond.depth import Depth
 from saddlescope.figures.beyond.dormant_heads import DormantHeads

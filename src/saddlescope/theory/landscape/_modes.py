@@ -61,6 +61,12 @@ class Modes(AbstractModes):
         return self.summary * self.query_eigenvalues
 
     @property
+    def rise_time(self) -> Float[np.ndarray, " D"]:
+        r"""$1/(c_d\xi_d^{1/3})$, the unit of time in which a head learns (T12)."""
+        rate = self.drive * np.cbrt(self.amplitude)
+        return np.divide(1.0, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
+
+    @property
     def growth_rate(self) -> float:
         r"""$\|c\|$, at which merged attention leaves zero (T11)."""
         return float(np.linalg.norm(self.drive))
@@ -146,8 +152,8 @@ def modes(task: object) -> Modes:
     if basis is None:
         raise TheoryDoesNotApply(
             "the moments of the task share no eigenvectors, since its covariances of inputs, tasks "
-            "and queries, and their fourth moment, do not commute: no modes learn each by itself, and "
-            f"in no order that is known; {_HOLDS}"
+            "and queries, and their fourth moment, do not commute: no modes learn each by itself, "
+            f"and in no order that is known; {_HOLDS}"
         )
     moments = law.moments()
     drive, summary, query = (

@@ -357,8 +357,7 @@ class Race:
         """How much later another head would have won the mode, from when nobody was felt."""
         times = runaways(self._modes, self._pairs, self._order, self._quiet.rows)
         times[head, np.arange(head.size)] = np.inf
-        rate = self._modes.drive[mode] * np.cbrt(self._modes.amplitude[mode])
-        other = self._quiet.time + times.min(0) - half_way_lead() / rate
+        other = self._quiet.time + times.min(0) - half_way_lead() * self._modes.rise_time[mode]
         return np.maximum(other - time, 0.0)
 
     def _next_time(self) -> FloatArray:
@@ -366,8 +365,7 @@ class Race:
         times = runaways(self._modes, self._pairs, self._order, self._now.rows).min(0)
         drive = np.where(self._order.given, 0.0, self._modes.drive[:, None])
         mode = drive.argmax(0)
-        rate = drive.max(0) * np.cbrt(self._modes.amplitude[mode])
-        found = self._now.time + times - half_way_lead() / rate
+        found = self._now.time + times - half_way_lead() * self._modes.rise_time[mode]
         return np.where(self._order.count < self._most, found, np.inf)
 
 

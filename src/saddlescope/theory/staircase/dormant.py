@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from saddlescope.attention import AbstractAttention
-from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.errors import InvalidInput
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import (
@@ -19,6 +19,7 @@ from saddlescope.theory.parametrisation import (
 )
 from saddlescope.theory.staircase._dormant_heads import DormantHeads
 from saddlescope.theory.staircase._growth import Growth, driven_modes, single_head_delay
+from saddlescope.theory.staircase._open_races import open_races
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,14 @@ class DormantStaircase:
     direction: Int[np.ndarray, " M"]
     """The eigenvector that is learned: those of the largest drive come first."""
     margin: Float[np.ndarray, "*S M"]
-    """How much later the next head would have run away: the race of a small one is open."""
+    """How much later the next head would have come: the race of a small one is open."""
+    rise_time: Float[np.ndarray, " M"]
+    r"""How long a head takes to learn each, $1/(c_d\xi_d^{1/3})$."""
+
+    @property
+    def is_open(self) -> Bool[np.ndarray, "*S M"]:
+        """The drops of which another head, or that of an earlier one, came close to winning."""
+        return open_races(self.time, self.margin, self.rise_time)
 
 
 def runaway_times(
@@ -89,9 +97,7 @@ def first_drop_delay(model: AbstractAttention, task: object) -> float:
     task_modes = driven_modes(task)
     if not isinstance(task_modes, Modes):
         return single_head_delay(population_law(task).moments(), float(task_modes.drop[0]))
-    first = task_modes.order[0]
-    rate = float(task_modes.drive[first] * np.cbrt(task_modes.amplitude[first]))
-    return half_way_lead() / rate
+    return half_way_lead() * float(task_modes.rise_time[task_modes.order[0]])
 
 
 def dormant_staircase(
@@ -116,7 +122,9 @@ def dormant_staircase(
     staircase = heads.staircase(task_modes)
     found = (staircase.time, staircase.head, staircase.margin)
     time, head, margin = found if has_seeds else (part[0] for part in found)
-    return DormantStaircase(time, head, staircase.mode, margin)
+    return DormantStaircase(
+        time, head, staircase.mode, margin, task_modes.rise_time[staircase.mode]
+    )
 
 
 def _require_separate(model: AbstractAttention) -> None:

@@ -18,6 +18,7 @@ from saddlescope.theory.parametrisation import (
     linear_model,
     normalised_ensemble,
 )
+from saddlescope.theory.staircase._open_races import open_races
 from saddlescope.theory.staircase._race import Finish, Race
 
 # Seeds that race together.
@@ -41,6 +42,8 @@ class PredictedDrop:
     loss_after: float
     margin: float
     """How much later another head would have won it, by quadrature (T18)."""
+    is_open: bool
+    """Whether its race, or an earlier one, was so close that the time may be far off."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class Staircases:
     stuck: Bool[np.ndarray, " S"]
     """Whether the heads could not be followed to the end."""
 
+    @property
+    def is_open(self) -> Bool[np.ndarray, "S M"]:
+        """The drops of which another head, or that of an earlier one, came close to winning."""
+        return open_races(self.time, self.margin, self.modes.rise_time[self.direction])
+
     def reason(self, seed: int) -> TheoryDoesNotApply | None:
         """Why nothing is predicted of the seed at an index; None where it is."""
         if self.size[seed] > _LARGE:
@@ -102,6 +110,7 @@ class Staircases:
             levels[:-1].tolist(),
             levels[1:].tolist(),
             self.margin[seed][came].tolist(),
+            self.is_open[seed][came].tolist(),
             strict=False,
         )
         drops = tuple(PredictedDrop(*own) for own in parts)

@@ -1,0 +1,177 @@
+"""The drop times of a setting's seeds, from their initial weights alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from saddlescope import theory
+from saddlescope.attention import Weights
+from saddlescope.attention.starts import check_weights_fit
+from saddlescope.checks import FloatArray, one_of
+from saddlescope.comparison._results import PredictedSeed
+from saddlescope.dynamics._evaluate import evaluate_path
+from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.running.progress_bar import shown
+from saddlescope.setting import Setting
+from saddlescope.theory.parametrisation import is_merged
+from saddlescope.theory.staircase.dormant import first_drop_delay
+
+# Time predictions are for small starts: the initial loss within this share of the whole descent
+# of the first level.
+_SMALL_START = 0.01
+# More seeds than these are left to the quadratures where nobody says by what.
+_MANY_SEEDS = 1000
+
+
+def predictor(setting: Setting, by: str | None = None) -> str:
+    """By what the drop times are predicted."""
+    if by is not None:
+        one_of("by", by, ("race", "quadrature"))
+    try:
+        if is_merged(setting.model):
+            return "time course"
+    except TheoryDoesNotApply:
+        # Nothing is predicted of it.
+        return "race"
+    if by is not None:
+        return by
+    many = len(setting.seeds) > _MANY_SEEDS
+    return "quadrature" if many or not _has_race(setting) else "race"
+
+
+def _has_race(setting: Setting) -> bool:
+    """Whether there are modes that heads race for (T13, T17)."""
+    try:
+        theory.modes(setting.task)
+    except TheoryDoesNotApply:
+        return False
+    return True
+
+
+@dataclass(eq=False)
+class _Times:
+    """What is found of all seeds; infinite where nothing is."""
+
+    time: Float[np.ndarray, "S M"]
+    margin: Float[np.ndarray, "S M"]
+    is_open: Bool[np.ndarray, "S M"]
+    next_time: Float[np.ndarray, " S"]
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def none(cls, seeds: int, drops: int) -> _Times:
+        shape = (seeds, drops)
+        infinite = np.full(shape, np.inf)
+        return cls(infinite, infinite.copy(), np.full(shape, False), np.full(seeds, np.inf))
+
+    def take(self, found: theory.Staircases | theory.DormantStaircase) -> None:
+        """Those of separate attention, which may have fewer drops than there are levels."""
+        own = slice(found.time.shape[1])
+        self.time[:, own], self.margin[:, own] = found.time, found.margin
+        self.is_open[:, own] = found.is_open
+
+
+def predicted_drops(
+    setting: Setting, levels: FloatArray, until: float, by: str, notes: list[str]
+) -> tuple[PredictedSeed, ...]:
+    """Every seed's drops up to `until`; what is not said of some of them is noted.
+
+    `TheoryDoesNotApply` where nothing is said of any of them.
+    """
+    seeds = np.array(setting.seeds)
+    check_weights_fit(setting.model, setting.task, len(seeds))
+    weights = setting.init.ensemble(setting.model, setting.task, seeds)
+    found = _Times.none(len(seeds), len(levels) - 1)
+    small = _small_starts(setting, weights, levels, notes)
+    if by == "time course":
+        _by_time_course(setting, weights, small, found)
+    elif by == "race":
+        _by_race(setting, weights, until, small, found)
+    else:
+        _by_quadrature(setting, weights, until, found)
+    notes += found.notes
+    came = (found.time <= until) & small[:, None]
+    columns = zip(
+        setting.seeds,
+        _or_none(found.time, came),
+        _or_none(found.margin, came & np.isfinite(found.margin)),
+        (found.is_open & came).tolist(),
+        _or_none(found.next_time, np.isfinite(found.next_time) & small),
+        strict=True,
+    )
+    return tuple(
+        PredictedSeed(seed, tuple(times), tuple(margins), tuple(is_open), following)  # type: ignore[arg-type]
+        for seed, times, margins, is_open, following in columns
+    )
+
+
+def _or_none(values: FloatArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
+    """As plain numbers, None where one is not known."""
+    plain = values.astype(object)
+    plain[~known] = None
+    listed: list[object] = plain.tolist()
+    return listed
+
+
+def _small_starts(
+    setting: Setting, weights: Weights, levels: FloatArray, notes: list[str]
+) -> Bool[np.ndarray, " S"]:
+    """Which initial losses are as near the first level as predictions of times need it."""
+    first = {name: array[:, None] for name, array in weights.items()}
+    loss = evaluate_path(setting.model, setting.task, first)[:, 0]
+    small = np.abs(loss - levels[0]) <= _SMALL_START * (levels[0] - levels[-1])
+    if not small.all():
+        count = int((~small).sum())
+        notes.append(
+            f"drop times are predicted for small starts: {count} "
+            f"{'seed begins' if count == 1 else 'seeds begin'} further than {_SMALL_START:.0%} of "
+            f"the descent from the first plateau {levels[0]:.4g}"
+        )
+    return np.asarray(small)
+
+
+def _by_time_course(
+    setting: Setting, weights: Weights, small: Bool[np.ndarray, " S"], found: _Times
+) -> None:
+    for row in shown(np.flatnonzero(small).tolist(), "predicting"):
+        own = {name: array[row] for name, array in weights.items()}
+        course = theory.time_course(setting.task, weights=own, model=setting.model)
+        if course.drop_time is not None:
+            found.time[row, 0] = course.drop_time
+
+
+def _by_race(
+    setting: Setting,
+    weights: Weights,
+    until: float,
+    small: Bool[np.ndarray, " S"],
+    found: _Times,
+) -> None:
+    rows = np.flatnonzero(small)
+    if not rows.size:
+        return
+    own = {name: array[rows] for name, array in weights.items()}
+    race = theory.predict_staircases(setting.model, setting.task, own, until)
+    part = _Times.none(len(rows), found.time.shape[1])
+    part.take(race)
+    found.time[rows], found.margin[rows], found.is_open[rows] = part.time, part.margin, part.is_open
+    found.next_time[rows] = race.next_time
+    reasons = (race.reason(row) for row in range(len(rows)))
+    found.notes += [str(reason) for reason in reasons if reason is not None]
+
+
+def _by_quadrature(setting: Setting, weights: Weights, until: float, found: _Times) -> None:
+    """The first drop alone where covariances do not commute."""
+    model, task = setting.model, setting.task
+    try:
+        found.take(theory.dormant_staircase(model, task, weights))
+    except TheoryDoesNotApply as reason:
+        found.notes.append(f"of every seed the first drop alone is predicted: {reason}")
+        runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
+        found.time[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
+        if runaways.shape[1] > 1:
+            found.margin[:, 0] = runaways[:, 1] - runaways[:, 0]
+    found.next_time = np.where(found.time > until, found.time, np.inf).min(1, initial=np.inf)
