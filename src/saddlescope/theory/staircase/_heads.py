@@ -88,6 +88,10 @@ class Spans:
         """Those of some seeds."""
         return Spans(self.left[..., seeds], self.right[..., seeds])
 
+    def where(self, mask: Bool[np.ndarray, " S"], other: Spans) -> Spans:
+        """These in the seeds of a mask, the others elsewhere."""
+        return Spans(np.where(mask, self.left, other.left), np.where(mask, self.right, other.right))
+
 
 @dataclass(frozen=True, eq=False)
 class Felt:

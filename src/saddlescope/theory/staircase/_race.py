@@ -96,10 +96,11 @@ class Race:
     def _refresh(self) -> None:
         self._heads = Heads(self._modes, self._pairs, self._order, self._spans)
 
-    def _take_spans(self, felt: Felt) -> None:
-        """What winners hold is looked at once a step."""
-        if self._order.moving.any():
-            self._spans = Spans.of(self._modes, self._pairs, self._order, felt.own)
+    def _take_spans(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
+        """What winners hold is looked at once a step, in the seeds that take one."""
+        if (self._order.moving & going).any():
+            found = Spans.of(self._modes, self._pairs, self._order, felt.own)
+            self._spans = found.where(going, self._spans)
             self._refresh()
 
     def begin(self) -> Bool[np.ndarray, "D S"]:
@@ -158,7 +159,7 @@ class Race:
             self._skip(np.flatnonzero(ready))
         going &= ~ready
         if going.any():
-            self._take_spans(felt)
+            self._take_spans(felt, going)
             self._step(going, felt)
 
     def _levels(self) -> tuple[FloatArray, FloatArray]:
@@ -233,7 +234,8 @@ class Race:
         place[head[fresh], seeds[fresh]] = place[:, seeds[fresh]].max(0) + 1
         self._over[seeds] |= self._order.count[seeds] >= self._most
         self._refresh()
-        self._take_spans(self._heads.felt(self._now.rows))
+        awarded = np.isin(np.arange(self._over.size), seeds)
+        self._take_spans(self._heads.felt(self._now.rows), awarded)
 
     def _of(self, seeds: AnyArray) -> Race:
         """A race of some of the seeds, to look at."""
