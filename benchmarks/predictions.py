@@ -20,7 +20,7 @@ FIRST_DROP, STAIRCASE, RACE = 20e-6, 100e-6, 5e-3
 def measure(quick: bool) -> Findings:
     """First drops and staircases by quadrature (T18), and the race of the heads (T13)."""
     task = staircase_task()
-    few, some, many, trained = (2, 1000, 1000, 64) if quick else (8, 10**4, 10**5, 512)
+    few, some, many, trained = (64, 1000, 1000, 64) if quick else (1000, 10**4, 10**5, 512)
     explicit = ss.GradientFlow(until=UNTIL, solver="explicit")
 
     def of(count: int) -> ss.attention.Weights:
