@@ -239,3 +239,35 @@ def test_seeds_that_would_not_fit_are_refused_before_they_are_drawn() -> None:
     task, model = ss.InContextRegression([0.4, 0.3], context_length=31), ss.SeparateAttention(2000)
     with pytest.raises(ss.InvalidInput, match="seeds"):
         ss.predict(model, task, seeds=10**7)
+
+
+def test_what_comes_after_the_end_stands_in_brackets() -> None:
+    model = ss.SeparateAttention(heads=3)
+    early = ss.GradientFlow(until=10.0)
+    for by in ("race", "quadrature"):
+        found = ss.predict(model, TASK, method=early, init_scale=0.01, seeds=2, by=by)
+        later = ss.predict(model, TASK, init_scale=0.01, seeds=2, by=by)
+        for one, other in zip(found.seeds, later.seeds, strict=True):
+            assert one.drop_times == (None,) * 3
+            # That of the quadrature, which the race is near.
+            assert one.next_time == pytest.approx(other.drop_times[0], rel=1e-4)
+            assert one.cells == (f"({one.next_time:.1f})", "—", "—")
+        assert "in brackets" in str(found)
+        assert found.to_dict()["seeds"][0]["next_time"] == found.seeds[0].next_time
+
+
+def test_a_close_race_is_marked() -> None:
+    """Two heads that are nearly the same: of the later drops nothing can be sure at this scale."""
+    model = ss.SeparateAttention(heads=3)
+    lengths = np.array([0.1, 0.0995, 0.03])
+    pairs = np.zeros((3, 1, 4))
+    pairs[:, 0, 0], pairs[:, 0, 1] = lengths, 0.1 * lengths
+    weights = {"v": lengths, "k": pairs, "q": pairs}
+    for by in ("race", "quadrature"):
+        seed = ss.predict(model, TASK, weights=weights, seeds=1, by=by).seeds[0]
+        assert seed.is_open[0]
+        assert seed.cells[0].endswith("?")
+        assert 0 <= seed.margins[0] < 6 * ss.theory.modes(TASK).rise_time[0]
+        alone = {name: array[[0, 2]] for name, array in weights.items()}
+        far = ss.predict(ss.SeparateAttention(2), TASK, weights=alone, seeds=1, by=by).seeds[0]
+        assert not far.is_open[0]

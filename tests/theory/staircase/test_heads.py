@@ -21,7 +21,7 @@ def make(task_modes, rank, heads, *, moving=(), settled=(), own=None):
     order = Order(place, held, np.isin(np.arange(heads), settled)[:, None] & (place >= 0))
     spans = Spans.none(heads, task_modes.dimension, 2)
     if own is not None:
-        spans = Spans.of(task_modes, rank, order, own)
+        spans = Spans.of(task_modes, order, own)
     return Heads(task_modes, rank, order, spans)
 
 
@@ -111,7 +111,7 @@ def test_the_spans_of_a_head_of_two_pairs_are_its_leading_directions(commuting):
         np.array([[[True, True], [False, True], [False, False]], np.full((3, 2), False)]),
         np.full((2, 2), False),
     )
-    spans = Spans.of(found, 2, order, own)
+    spans = Spans.of(found, order, own)
     whitened = own[0] * np.sqrt(np.outer(found.summary, found.query_eigenvalues))[:, :, None]
     for seed, count in ((0, 1), (1, 2)):
         left, _, right = np.linalg.svd(whitened[:, :, seed])

@@ -152,8 +152,13 @@ class _Race:
         parts = [np.full(racing.shape, np.inf) for _ in range(3)]
         beside = ~racing & (self.room > 0) & (size > 0)
         begin = np.cbrt(self.held[beside]) * size[beside]
+        # What has nothing of the mode never learns it.
+        grows = size[racing] > 0
+        from_rest = racing.copy()
+        from_rest[racing] = grows
+        rest = rise_from_rest(runaway[grows], size[from_rest], drive, amplitude)
         for own, rise in (
-            (racing, rise_from_rest(runaway, size[racing], drive, amplitude)),
+            (from_rest, rest),
             (beside, rise_beside(self.held[beside], begin, drive, amplitude)),
         ):
             for part, values in zip(parts, (rise.half, rise.felt, rise.theta), strict=True):

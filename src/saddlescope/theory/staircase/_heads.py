@@ -62,7 +62,7 @@ class Spans:
         return cls(*(np.zeros((heads, dimension, dimension, seeds)) for _ in range(2)))
 
     @classmethod
-    def of(cls, modes: Modes, pairs: int, order: Order, own: Float[np.ndarray, "H D D S"]) -> Spans:
+    def of(cls, modes: Modes, order: Order, own: Float[np.ndarray, "H D D S"]) -> Spans:
         """Those of maps: of as many leading singular directions as a head holds modes."""
         spans = cls.none(*order.held.shape)
         moving = order.moving
@@ -70,12 +70,6 @@ class Spans:
             return spans
         roots = np.sqrt(np.outer(modes.summary, modes.query_eigenvalues))
         whitened = np.moveaxis(own, 3, 1)[moving] * roots
-        if pairs == 1:
-            # A map of rank one times its transpose is the projector, but for its size.
-            size = (whitened**2).sum((1, 2))[:, None, None]
-            np.moveaxis(spans.left, 3, 1)[moving] = whitened @ whitened.mT / size
-            np.moveaxis(spans.right, 3, 1)[moving] = whitened.mT @ whitened / size
-            return spans
         left, _, right = np.linalg.svd(whitened)
         count = order.held.sum(1)[moving]
         first = (np.arange(roots.shape[0]) < count[:, None]).astype(float)
@@ -111,7 +105,7 @@ class Heads:
     $C = \Lambda\Sigma_w\Lambda_q$ the force on head i is
     $G_i = C - B(P W_i P' + \sum_j W_j)\Lambda_q$ over the winners j before it. P and P' take out
     what those winners hold: what head i adds there they give up, since they move so much faster.
-    `spans` are the projectors on what those that move hold.
+    Of heads of one pair that is the pair itself; of others, `spans` are the projectors on it.
     """
 
     def __init__(self, modes: Modes, pairs: int, order: Order, spans: Spans) -> None:
@@ -131,13 +125,16 @@ class Heads:
         """By how much those that stand still lower the loss, [S]."""
         feels = order.before & order.moving[None]
         self._feels = feels.astype(float) if feels.any() else None
-        is_open = np.where(settled, 0.0, 1.0)
-        self._open_maps = is_open[:, None] * is_open
+        self._open = np.where(settled, 0.0, 1.0)
+        self._open_maps = self._open[:, None] * self._open
+        self._roots = np.sqrt(modes.summary), np.sqrt(modes.query_eigenvalues)
         self._outside: tuple[FloatArray, FloatArray] | None = None
-        if self._feels is not None:
+        if self._feels is not None and pairs == 1:
+            self._winners = _in_turn(order)
+        elif self._feels is not None:
             self._outside = (
-                _without(self._feels, spans.left, np.sqrt(modes.summary)),
-                _without(self._feels, spans.right, np.sqrt(modes.query_eigenvalues)),
+                _without(self._feels, spans.left, self._roots[0]),
+                _without(self._feels, spans.right, self._roots[1]),
             )
 
     def parts(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -166,16 +163,33 @@ class Heads:
         value, keys, queries = self.parts(rows)
         maps = np.einsum("hrds,hres->hdes", keys, queries)
         maps *= value[:, None, None]
-        if self._outside is None:
+        if self._feels is None:
             return maps, maps * self._open_maps
-        kept = (
-            np.einsum("hdes,hres->hrds", outside, part)
-            for outside, part in zip(self._outside, (keys, queries), strict=True)
-        )
+        if self._outside is None:
+            kept = [
+                self._beside_winners(part[:, 0], root)[:, None]
+                for part, root in zip((keys, queries), self._roots, strict=True)
+            ]
+        else:
+            kept = [
+                np.einsum("hdes,hres->hrds", outside, part)
+                for outside, part in zip(self._outside, (keys, queries), strict=True)
+            ]
         own = np.einsum("hrds,hres->hdes", *kept)
         own *= value[:, None, None]
         own *= self._open_maps
         return maps, own
+
+    def _beside_winners(self, vectors: FloatArray, root: FloatArray) -> FloatArray:
+        """Keys or queries of one pair without what the winners before have, one after another."""
+        kept = vectors * (root[:, None] * self._open)
+        for winner, after in self._winners:
+            own = np.take_along_axis(kept, winner[None, None], axis=0)[0]
+            size = np.sqrt((own**2).sum(0))
+            own = np.divide(own, size, out=np.zeros_like(own), where=size > 0)
+            kept -= (np.einsum("hds,ds->hs", kept, own) * after)[:, None] * own
+        kept *= np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)[:, None]
+        return kept
 
     def _felt_force(self, own: FloatArray) -> FloatArray:
         """The force of what each head feels besides itself."""
@@ -195,6 +209,18 @@ class Heads:
         np.multiply(value[:, None, None], pull, out=key_speed)
         np.multiply(value[:, None, None], push, out=query_speed)
         return velocity
+
+
+def _in_turn(order: Order) -> list[tuple[AnyArray, FloatArray]]:
+    """The winners that move, first those that won first: who, [S], and who comes after, [H, S]."""
+    place = np.where(order.moving, order.place, -1)
+    winners = []
+    for turn in range(int(place.max()) + 1):
+        is_it = place == turn
+        later = order.racing | (order.place > turn)
+        after = (later & is_it.any(0)).astype(float)
+        winners.append((is_it.argmax(0), after))
+    return winners
 
 
 def _without(feels: FloatArray, span: FloatArray, root: FloatArray) -> Float[np.ndarray, "H D D S"]:

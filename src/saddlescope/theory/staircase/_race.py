@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,8 @@ _SETTLED = 3e-4
 _MOST_STEPS = 5_000
 # Where a crossing lies within a step, by so many halvings or better.
 _TO_CROSSING = 6
+# Eigenspaces are turned after their winners once in so many steps.
+_SELDOM = 8
 # Seeds that have ended are carried along until they are this share of all.
 _ENOUGH = 0.25
 
@@ -97,9 +100,9 @@ class Race:
         self._heads = Heads(self._modes, self._pairs, self._order, self._spans)
 
     def _take_spans(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
-        """What winners hold is looked at once a step, in the seeds that take one."""
-        if (self._order.moving & going).any():
-            found = Spans.of(self._modes, self._pairs, self._order, felt.own)
+        """What winners of several pairs hold is looked at once a step, in seeds that take one."""
+        if self._pairs > 1 and (self._order.moving & going).any():
+            found = Spans.of(self._modes, self._order, felt.own)
             self._spans = found.where(going, self._spans)
             self._refresh()
 
@@ -277,24 +280,61 @@ class Race:
         """Turn the eigenspace of an equal eigenvalue so that the winner has learned the mode."""
         for seed, (head, mode) in enumerate(zip(heads, modes, strict=True)):
             free = np.flatnonzero((self._same[mode] > 0) & ~self._order.given[:, seed])
-            if free.size < 2:
-                continue
-            block = felt.own[head][np.ix_(free, free)][:, :, seed]
-            direction = np.linalg.eigh(block + block.T)[1][:, -1]
-            direction *= np.where(direction[free == mode] < 0, -1.0, 1.0)
-            across = direction - (free == mode)
-            if (size := float(across @ across)) < 1e-24:
-                continue
-            mirror = np.eye(free.size) - 2 * np.outer(across, across) / size
-            for moment in (self._quiet.rows, rows):
-                for part in self._heads.parts(moment)[1:]:
-                    part[:, :, free, seed] = part[:, :, free, seed] @ mirror
+            if free.size > 1:
+                block = felt.own[head][np.ix_(free, free)][:, :, seed]
+                self._mirror(block, free, int(mode), seed, (self._quiet.rows, rows))
+
+    def _mirror(
+        self, block: FloatArray, free: AnyArray, mode: int, seed: int, moments: Sequence[FloatArray]
+    ) -> FloatArray | None:
+        """Turn free modes of one eigenspace so that a map's leading direction is that of a mode.
+
+        Nothing else changes: all that is of an eigenspace is the same in every direction of it.
+        """
+        direction = np.linalg.eigh(block + block.T)[1][:, -1]
+        direction *= np.where(direction[free == mode] < 0, -1.0, 1.0)
+        across = direction - (free == mode)
+        if (size := float(across @ across)) < 1e-24:
+            return None
+        mirror: FloatArray = np.eye(free.size) - 2 * np.outer(across, across) / size
+        for moment in moments:
+            for part in self._heads.parts(moment)[1:]:
+                part[:, :, free, seed] = part[:, :, free, seed] @ mirror
+        return mirror
+
+    def _align(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
+        """Turn eigenspaces after winners that have turned in them since they won."""
+        moments = (
+            self._now.rows,
+            self._quiet.rows,
+            self._earlier.rows,
+            self._earlier_velocity,
+            felt.velocity,
+        )
+        moving, place, held = self._order.moving, self._order.place, self._order.held
+        for seed in np.flatnonzero(going & moving.any(0) & (self._steps % _SELDOM == 0)):
+            taken = (held[:, :, seed] & self._order.settled[:, seed, None]).any(0)
+            for head in sorted(np.flatnonzero(moving[:, seed]), key=lambda h: place[h, seed]):
+                for mode in np.flatnonzero(held[head, :, seed]):
+                    free = np.flatnonzero((self._same[mode] > 0) & ~taken)
+                    taken[mode] = True
+                    if free.size < 2:
+                        continue
+                    own = felt.own[:, :, :, seed]
+                    block = own[head][np.ix_(free, free)]
+                    mirror = self._mirror(block, free, int(mode), int(seed), moments)
+                    if mirror is not None:
+                        own[:, free] = np.einsum("de,hef->hdf", mirror, own[:, free])
+                        own[:, :, free] = own[:, :, free] @ mirror
 
     def _settle(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
         """Let the full winners stand still that have arrived; in which seeds any has."""
-        full = self._order.moving & ~self._has_room() & going
-        if not full.any():
+        if not (self._order.moving & ~self._has_room() & going).any():
             return np.full(going.shape, False)
+        if (self._same.sum(0) > 1).any():
+            self._align(felt, going)
+        self._reassign(felt, going)
+        full = self._order.moving & ~self._has_room() & going
         arrived = full & (self._distance(felt) < _SETTLED)
         if arrived.any():
             self._order = replace(self._order, settled=self._order.settled | arrived)
@@ -305,6 +345,25 @@ class Race:
             self._keep_quiet(seeds)
             self._refresh()
         return arrived.any(0)
+
+    def _reassign(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
+        """Give winners the modes that they have turned to since they won another."""
+        held = self._order.held
+        share = np.einsum("hdds->hds", felt.own) > self._modes.amplitude[:, None] / 2
+        active = self._modes.active[:, None]
+        now = np.where((self._order.moving & going)[:, None], share & active, held)
+        as_many = (now.sum(1) == held.sum(1)).all(0) & (now.sum(0) <= 1).all(0)
+        turned = going & as_many & (now != held).any((0, 1))
+        for seed in np.flatnonzero(turned):
+            for head in np.flatnonzero((now[:, :, seed] != held[:, :, seed]).any(1)):
+                before, after = held[head, :, seed].copy(), now[head, :, seed]
+                modes, number = self._drops[2], self._number[seed]
+                for old, new in zip(
+                    np.flatnonzero(before & ~after), np.flatnonzero(after & ~before), strict=True
+                ):
+                    own = (modes[:, number] == old) & (self._drops[1][:, number] == head)
+                    modes[own, number] = new
+            held[:, :, seed] = now[:, :, seed]
 
     def _distance(self, felt: Felt) -> Float[np.ndarray, "H S"]:
         """How far each head's own map is from what it holds, as a share of it, as the loss sees it.

@@ -169,9 +169,10 @@ def predict_staircases(
     end = number("until", until, above=0.0)
     start, _ = normalised_ensemble(model, task, weights)
     seeds = len(start["v"])
-    pairs = [(start[name] @ task_modes.basis).reshape(seeds, model.heads, -1) for name in "kq"]
-    rows = np.concatenate([start["v"][:, :, None], *pairs], axis=2)
     rank = linear_model(model).pairs
+    shape = (seeds, model.heads, rank * task_modes.dimension)
+    pairs = [(start[name] @ task_modes.basis).reshape(shape) for name in "kq"]
+    rows = np.concatenate([start["v"][:, :, None], *pairs], axis=2)
 
     def block(first: int) -> tuple[Finish, FloatArray]:
         own = np.ascontiguousarray(np.moveaxis(rows[first : first + _TOGETHER], 0, 2))
@@ -180,7 +181,7 @@ def predict_staircases(
         size = _sizes(task_modes, own, race.racing)
         return race.finish(held, size > _LARGE), size
 
-    blocks = on_all_cores(block, range(0, seeds, _TOGETHER))
+    blocks = on_all_cores(block, range(0, max(seeds, 1), _TOGETHER))
 
     def joined(name: str) -> AnyArray:
         parts: AnyArray = np.concatenate([getattr(own, name).T for own, _ in blocks])
