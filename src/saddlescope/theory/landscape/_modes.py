@@ -106,6 +106,14 @@ class Modes(AbstractModes):
         return self.orders_agree
 
     @cached_property
+    def same_eigenspace(self) -> Float[np.ndarray, "D D"]:
+        """1 where two modes are of one eigenspace, 0 elsewhere."""
+        same = np.zeros((self.dimension, self.dimension))
+        for group in self.eigenspaces:
+            same[np.ix_(group, group)] = 1.0
+        return same
+
+    @cached_property
     def eigenspaces(self) -> tuple[tuple[int, ...], ...]:
         """The modes that can be learned, those together that no moment tells apart."""
         moments = self.drive, self.summary, self.query_eigenvalues

@@ -22,6 +22,27 @@ class Order:
     settled: Bool[np.ndarray, "H S"]
     """Which of the winners stand still: their maps are what they have learned."""
 
+    @classmethod
+    def empty(cls, heads: int, dimension: int, seeds: int) -> Order:
+        """Nobody has won."""
+        return cls(
+            np.full((heads, seeds), -1),
+            np.full((heads, dimension, seeds), False),
+            np.full((heads, seeds), False),
+        )
+
+    def of(self, seeds: AnyArray) -> Order:
+        """A copy of some seeds."""
+        return Order(self.place[:, seeds], self.held[:, :, seeds], self.settled[:, seeds])
+
+    def awarded(self, seeds: AnyArray, heads: AnyArray, modes: AnyArray) -> Order:
+        """After a head has won a mode in each of some seeds."""
+        place, held = self.place.copy(), self.held.copy()
+        held[heads, modes, seeds] = True
+        fresh = place[heads, seeds] < 0
+        place[heads[fresh], seeds[fresh]] = place[:, seeds[fresh]].max(0) + 1
+        return Order(place, held, self.settled)
+
     @property
     def racing(self) -> Bool[np.ndarray, "H S"]:
         """The heads that have won nothing."""

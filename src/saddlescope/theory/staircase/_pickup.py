@@ -46,13 +46,23 @@ def rise_from_rest(runaway: FloatArray, size: FloatArray, drive: float, amplitud
     return Rise(runaway - half_way_lead() / rate, runaway - 1 / rate, theta)
 
 
-def rise_beside(held: FloatArray, begin: FloatArray, drive: float, amplitude: float) -> Rise:
-    r"""Of heads that hold X = `held` and of the mode $y$ = `begin`, both above zero (T18)."""
+def rise_beside(
+    held: FloatArray,
+    begin: FloatArray,
+    drive: FloatArray | float,
+    amplitude: FloatArray | float,
+) -> Rise:
+    r"""Of heads that hold X = `held` and of the mode $y$ = `begin`, both above zero (T18).
+
+    The mode's drive and amplitude are one number, or a number for each head.
+    """
+    strength, full = np.broadcast_to(drive, held.shape), np.broadcast_to(amplitude, held.shape)
 
     def pace(share: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """dt and dθ along the logistic coordinate of σ."""
-        above = held[:, None] + amplitude * np.asarray(share)
-        turned = (1 - amplitude * np.asarray(share) / (3 * above)) / (2 * drive)
+        reached = full[:, None] * np.asarray(share)
+        above = held[:, None] + reached
+        turned = (1 - reached / (3 * above)) / (2 * strength[:, None])
         return turned / np.cbrt(above), turned
 
     def over(part: FloatArray) -> FloatArray:
@@ -69,10 +79,10 @@ def rise_beside(held: FloatArray, begin: FloatArray, drive: float, amplitude: fl
         over((own - before * (1 - _SHARES) - after * _SHARES) / (_SHARES * (1 - _SHARES)))
         for own, before, after in ((paces, first, last), (turns, first_turn, last_turn))
     )
-    way = np.log(amplitude) - np.log(begin)
+    way = np.log(full) - np.log(begin)
     linear = first[:, 0] * way
     half = linear + first[:, 0] * math.log(_HALF_WAY / (1 - _HALF_WAY)) + till_half
     felt = linear + impulse
     after = felt - linear - late
-    theta = first_turn[:, 0] * way + late_turn + np.cbrt(held + amplitude) * after
+    theta = first_turn[:, 0] * way + late_turn + np.cbrt(held + full) * after
     return Rise(half, felt, theta)

@@ -6,9 +6,12 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.staircase._heads import Order
 from saddlescope.theory.staircase._particle import Particles
+from saddlescope.theory.staircase._pickup import rise_beside
+from saddlescope.theory.staircase._standing import Standing
 
 # A rest ends where a head's map has come to this share of what it will be.
 _FELT = 1e-5
@@ -51,27 +54,51 @@ def _particles(
     return Particles.of(np.abs(value), ahead, behind, drive), np.where(forward[:, 0], 1.0, -1.0)
 
 
-def runaways(modes: Modes, pairs: int, order: Order, rows: FloatArray) -> FloatArray:
-    """When each head that has won nothing would run away, `[H, S]`; infinite of the others."""
-    value, sums, differences = _split(rows, pairs)
-    racing = order.racing
+def half_way_times(standing: Standing, rows: FloatArray) -> FloatArray:
+    """How long until each head would be half-way down along the strongest mode left, `[H, S]`.
+
+    Infinite of winners that have no room, and where no mode is left.
+    """
+    modes, order = standing.modes, standing.order
+    value, sums, differences = _upright(standing, rows)
+    racing, beside = order.racing, order.moving & standing.has_room()
+    drives = _drives(modes, order)
+    mode = drives.argmax(1)
+    strength = drives.max(1)
     times = np.full(racing.shape, np.inf)
-    drive = np.broadcast_to(_drives(modes, order), (len(racing), *order.given.T.shape))[racing]
-    own, _ = _particles(value[racing], sums[racing], differences[racing], drive)
-    times[racing] = own.ways().runaway
-    return times
+    every = np.broadcast_to(drives, (len(racing), *drives.shape))
+    own, _ = _particles(value[racing], sums[racing], differences[racing], every[racing])
+    lead = np.broadcast_to(half_way_lead() * modes.rise_time[mode], racing.shape)
+    times[racing] = own.ways().runaway - lead[racing]
+    free, _ = _apart(sums[beside], order.held.transpose(0, 2, 1)[beside])
+    seed = np.nonzero(beside)[1]
+    size = value[beside] * (free[np.arange(len(free)), :, mode[seed]] ** 2).sum(1) / 4
+    held = (order.held * modes.amplitude[:, None]).sum(1)[beside]
+    known = (size > 0) & (strength[seed] > 0)
+    rises = rise_beside(
+        held[known], size[known], strength[seed][known], modes.amplitude[mode[seed]][known]
+    )
+    waits = np.full(len(free), np.inf)
+    waits[known] = rises.half
+    times[beside] = waits
+    return np.where(strength > 0, times, np.inf)
 
 
-def skip(
-    modes: Modes, pairs: int, order: Order, rows: FloatArray, most: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """How long each seed rests, at most so long, and all its heads after that."""
-    value, sums, differences = (part.copy() for part in _split(rows, pairs))
-    racing, beside = order.racing, order.moving
+def _upright(standing: Standing, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values, sums and differences, those of winners with their values above zero."""
+    value, sums, differences = (part.copy() for part in _split(rows, standing.pairs))
     # A head is the same with its value and its queries turned round.
-    turned = beside & (value < 0)
+    turned = standing.order.moving & (value < 0)
     sums[turned], differences[turned] = differences[turned], sums[turned]
     value[turned] *= -1
+    return value, sums, differences
+
+
+def skip(standing: Standing, rows: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How long each seed rests, at most so long, and all its heads after that."""
+    modes, order = standing.modes, standing.order
+    value, sums, differences = _upright(standing, rows)
+    racing, beside = order.racing, order.moving
     every = np.broadcast_to(_drives(modes, order), (len(racing), *order.given.T.shape))
     own, sign = _particles(value[racing], sums[racing], differences[racing], every[racing])
     ways = own.ways()
