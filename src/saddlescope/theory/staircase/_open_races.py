@@ -22,5 +22,7 @@ def open_races(
 
     A head that loses narrowly has grown before it stops, and what it has grown is not small.
     """
-    closest = np.minimum.accumulate(margin / rise_time, axis=-1)
-    return np.isfinite(time) & (closest < _CLOSE) & (time < _EARLY * rise_time)
+    comes, unit = np.isfinite(time), np.broadcast_to(rise_time, time.shape)
+    share = np.divide(margin, unit, out=np.full(time.shape, np.inf), where=comes)
+    closest = np.minimum.accumulate(share, axis=-1)
+    return comes & (closest < _CLOSE) & (time < _EARLY * unit)
