@@ -271,3 +271,13 @@ def test_a_close_race_is_marked() -> None:
         alone = {name: array[[0, 2]] for name, array in weights.items()}
         far = ss.predict(ss.SeparateAttention(2), TASK, weights=alone, seeds=1, by=by).seeds[0]
         assert not far.is_open[0]
+
+
+def test_a_seed_of_which_nothing_is_predicted_has_no_next_time() -> None:
+    """A head of most of its final length, though the loss is that of zero weights."""
+    pairs = np.full((2, 1, 4), 1e-3)
+    weights = {"v": np.array([1.2, 0.01]), "k": pairs, "q": pairs}
+    found = ss.predict(ss.SeparateAttention(2), TASK, weights=weights, seeds=1, by="race")
+    assert found.seeds[0].next_time is None
+    assert found.seeds[0].drop_times == (None, None)
+    assert any(note.startswith("seed 0: the start is large") for note in found.notes)

@@ -157,10 +157,16 @@ def _by_race(
     race = theory.predict_staircases(setting.model, setting.task, own, until)
     part = _Times.none(len(rows), found.time.shape[1])
     part.take(race)
-    found.time[rows], found.margin[rows], found.is_open[rows] = part.time, part.margin, part.is_open
-    found.next_time[rows] = race.next_time
-    reasons = (race.reason(row) for row in range(len(rows)))
-    found.notes += [str(reason) for reason in reasons if reason is not None]
+    reasons = [race.reason(row) for row in range(len(rows))]
+    known = np.array([reason is None for reason in reasons])
+    own_rows = rows[known]
+    found.time[own_rows], found.margin[own_rows] = part.time[known], part.margin[known]
+    found.is_open[own_rows], found.next_time[own_rows] = part.is_open[known], race.next_time[known]
+    found.notes += [
+        f"seed {setting.seeds[row]}: {reason}"
+        for row, reason in zip(rows.tolist(), reasons, strict=True)
+        if reason is not None
+    ]
 
 
 def _by_quadrature(setting: Setting, weights: Weights, until: float, found: _Times) -> None:

@@ -19,9 +19,14 @@ def count_cores() -> int:
         return os.cpu_count() or 1
 
 
-def on_all_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """What a function returns for each item, with a thread for every core; alone in this one."""
-    if len(items) == 1:
-        return [function(items[0])]
-    with ThreadPoolExecutor(count_cores()) as pool:
+def on_all_cores(
+    function: Callable[[Item], Result], items: Sequence[Item], most: int | None = None
+) -> list[Result]:
+    """What a function returns for each item, with a thread for every core; of one item, in this.
+
+    `most` bounds the threads: those that call NumPy on small arrays keep one another waiting.
+    """
+    if len(items) <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(count_cores(), most or len(items))) as pool:
         return list(pool.map(function, items))

@@ -149,3 +149,17 @@ def test_on_the_separatrix_a_head_never_runs_away() -> None:
     for v, k, q in ((-0.01, 0.01, 0.01), (0.0, 0.02, 0.0), (-0.01, 0.01, 0.03)):
         tied = {"v": [v], "k": [[[k, 0, 0, 0]]], "q": [[[q, 0, 0, 0]]]}
         assert runaway_times(model, TASK, tied).tolist() == [np.inf]
+
+
+def test_a_head_runs_away_along_what_it_has() -> None:
+    """On the second mode alone it is Z eq. 68 of that mode; with nothing to grow it never does."""
+    model, task = ss.SeparateAttention(heads=1), ss.InContextRegression([1, 0.1], 31)
+
+    def time(v: float, k: list[float], q: list[float]) -> float:
+        return float(runaway_times(model, task, {"v": [v], "k": [[k]], "q": [[q]]})[0])
+
+    drive = ss.theory.modes(task).drive[1]
+    assert time(0.01, [0, 0.01], [0, 0.01]) == pytest.approx(1 / (drive * 0.01), rel=1e-9)
+    assert time(0.01, [0, 0], [0, 0]) == np.inf
+    # k + q = 0 and v above zero: what there is decays.
+    assert time(0.02, [0.01, 0], [-0.01, 0]) == np.inf

@@ -110,16 +110,35 @@ def test_eigenvalues_far_apart_are_followed_to_the_end():
 
 def test_after_a_win_the_race_goes_back_to_where_nobody_felt_the_winner(paper, monkeypatch):
     moments = []
-    put = Race._put
+    restart = Race._restart
 
     def watched(self, seeds, moment):
         moments.append((self._now.time[0], moment))
-        put(self, seeds, moment)
+        restart(self, seeds, moment)
 
-    monkeypatch.setattr(Race, "_put", watched)
+    monkeypatch.setattr(Race, "_restart", watched)
     predict_staircase(SeparateAttention(1), paper, on_axes(paper, [0.02]))
     before, moment = moments[-1]
     assert 0 < moment.time[0] < before
     # There it had done less than a ten-thousandth of its drop: 2u³ − u⁶, u its share of the rest.
     share = moment.rows[0, 0, 0] / np.cbrt(modes(paper).amplitude[0])
     assert 2 * share**3 - share**6 < 1e-4
+
+
+def test_a_winner_that_has_nothing_of_the_next_mode_waits_for_ever():
+    """However long another head takes: what is not there does not grow."""
+    task, model = InContextRegression([0.4, 0.3], 31), SeparateAttention(2, rank=2)
+    rest = np.cbrt(modes(task).amplitude[0])
+    pairs = np.zeros((2, 2, 2))
+    pairs[0, 0, 0] = rest
+    pairs[1] = 1e-4 * np.array([[1.0, 0.5], [-0.3, 1.0]])
+    weights = {"v": np.array([rest, 1e-4]), "k": pairs, "q": pairs}
+    staircase = predict_staircase(model, task, weights, until=1e7)
+    assert staircase.learned_at_start == (0,)
+    assert [(drop.head, drop.direction) for drop in staircase.drops] == [(1, 1)]
+
+
+def test_no_seeds_are_no_drops(paper):
+    model = SeparateAttention(2)
+    starts = RandomStart(0.1).ensemble(model, paper, np.array([], dtype=int))
+    assert predict_staircases(model, paper, starts).time.shape == (0, 2)

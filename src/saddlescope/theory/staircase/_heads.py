@@ -162,7 +162,7 @@ class Heads:
         """Views of values `[H, S]`, keys and queries `[H, R, D, S]`."""
         heads, size, seeds = rows.shape
         middle = (size + 1) // 2
-        shape = (heads, self._pairs, -1, seeds)
+        shape = (heads, self._pairs, self._modes.dimension, seeds)
         return rows[:, 0], rows[:, 1:middle].reshape(shape), rows[:, middle:].reshape(shape)
 
     def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:

@@ -62,11 +62,30 @@ class Particles:
     turns: Bool[np.ndarray, " n"]
     """Whether θ falls with z: where the root lies ahead."""
     stops: Bool[np.ndarray, " n"]
-    """Whether it comes to rest at the minimum of F."""
+    """Whether it comes to rest: at the minimum of F, or where nothing is left to grow."""
     start: Float[np.ndarray, " n"]
     """z at the start."""
     end: Float[np.ndarray, " n"]
     """z where it is as good as at infinity."""
+
+    @classmethod
+    def of_pairs(
+        cls,
+        value: Float[np.ndarray, " n"],
+        sums: Float[np.ndarray, "n R D"],
+        differences: Float[np.ndarray, "n R D"],
+        drive: Float[np.ndarray, "n D"],
+    ) -> tuple[Particles, Float[np.ndarray, " n"]]:
+        """Heads of given v, A and B, and the sign of θ that they move towards."""
+        rising, falling = (sums**2).sum(1) / 4, (differences**2).sum(1) / 4
+        # One that is at rest begins to move as the drive pulls it.
+        pull = (drive * (rising - falling)).sum(1)
+        forward = np.where(value == 0, pull >= 0, value > 0)
+        ahead, behind = (
+            np.where(forward[:, None], one, other)
+            for one, other in ((rising, falling), (falling, rising))
+        )
+        return cls.of(np.abs(value), ahead, behind, drive), np.where(forward, 1.0, -1.0)
 
     @classmethod
     def of(
@@ -77,6 +96,9 @@ class Particles:
         drive: Float[np.ndarray, "n D"],
     ) -> Particles:
         """Heads of value |v|, with a_d ahead of them and b_d behind."""
+        # A mode that a head has nothing of does not move it.
+        drive = np.where((rising > 0) | (falling > 0), drive, 0.0)
+        ahead_at_start, behind_at_start = rising, falling
         largest = np.maximum(np.maximum(rising, falling).max(1), value**2)
         driven = drive > 0
         rising, falling = (
@@ -111,6 +133,9 @@ class Particles:
             reach = np.maximum(reach, np.abs(base))
             far = np.where(has_root, 2 * np.arcsinh(np.sqrt(reach / (2 * width))), 0.0)
             end = np.where(has_root, far, np.arcsinh(reach / width))
+        # A head that has nothing to grow from where it goes in the end never runs away.
+        onward = np.where(turns[:, None], behind_at_start, ahead_at_start)
+        stops |= ~((onward > 0) & driven).any(1)
         return cls(
             value=value,
             rising=rising,
@@ -201,7 +226,7 @@ class Ways:
                 if done.all():
                     break
             z = np.where(time > 0, z, own.start)
-            z = np.where(own.stops, np.minimum(z, 0.0), z)
+            z = np.where(own.stops & ~own.has_root, np.minimum(z, np.maximum(own.start, 0.0)), z)
             offset, speed = (part[:, 0] for part in own.at(z[:, None])[:2])
         theta = np.where(own.is_driven, own.base + offset, own.value * time)
         speed = np.where(own.turns & (z > 0), -speed, speed)

@@ -21,9 +21,9 @@ def _split(rows: FloatArray, pairs: int) -> tuple[FloatArray, FloatArray, FloatA
     """Values `[H, S]`, and sums and differences of keys and queries, `[H, S, R, D]`."""
     heads, size, seeds = rows.shape
     middle = (size + 1) // 2
+    shape = (heads, pairs, size // 2 // pairs, seeds)
     keys, queries = (
-        np.moveaxis(part.reshape(heads, pairs, -1, seeds), 3, 1)
-        for part in (rows[:, 1:middle], rows[:, middle:])
+        np.moveaxis(part.reshape(shape), 3, 1) for part in (rows[:, 1:middle], rows[:, middle:])
     )
     return rows[:, 0], keys + queries, keys - queries
 
@@ -42,18 +42,6 @@ def _drives(modes: Modes, order: Order) -> Float[np.ndarray, "S D"]:
     return np.where(order.given, 0.0, modes.drive[:, None]).T
 
 
-def _particles(
-    value: FloatArray, sums: FloatArray, differences: FloatArray, drive: FloatArray
-) -> tuple[Particles, FloatArray]:
-    """Heads `[n]` as they move towards greater θ, and the sign of θ that this is."""
-    rising, falling = (sums**2).sum(1) / 4, (differences**2).sum(1) / 4
-    # One that is at rest begins to move as the drive pulls it.
-    pull = (drive * (rising - falling)).sum(1)
-    forward = np.where(value == 0, pull >= 0, value > 0)[:, None]
-    ahead, behind = np.where(forward, rising, falling), np.where(forward, falling, rising)
-    return Particles.of(np.abs(value), ahead, behind, drive), np.where(forward[:, 0], 1.0, -1.0)
-
-
 def half_way_times(standing: Standing, rows: FloatArray) -> FloatArray:
     """How long until each head would be half-way down along the strongest mode left, `[H, S]`.
 
@@ -67,7 +55,7 @@ def half_way_times(standing: Standing, rows: FloatArray) -> FloatArray:
     strength = drives.max(1)
     times = np.full(racing.shape, np.inf)
     every = np.broadcast_to(drives, (len(racing), *drives.shape))
-    own, _ = _particles(value[racing], sums[racing], differences[racing], every[racing])
+    own, _ = Particles.of_pairs(value[racing], sums[racing], differences[racing], every[racing])
     lead = np.broadcast_to(half_way_lead() * modes.rise_time[mode], racing.shape)
     times[racing] = own.ways().runaway - lead[racing]
     free, _ = _apart(sums[beside], order.held.transpose(0, 2, 1)[beside])
@@ -100,7 +88,7 @@ def skip(standing: Standing, rows: FloatArray, most: FloatArray) -> tuple[FloatA
     value, sums, differences = _upright(standing, rows)
     racing, beside = order.racing, order.moving
     every = np.broadcast_to(_drives(modes, order), (len(racing), *order.given.T.shape))
-    own, sign = _particles(value[racing], sums[racing], differences[racing], every[racing])
+    own, sign = Particles.of_pairs(value[racing], sums[racing], differences[racing], every[racing])
     ways = own.ways()
     wait = np.full(racing.shape, np.inf)
     # Near its end a head's value is 1/(c(t* − t)), and its map the cube of that.
@@ -120,7 +108,11 @@ def skip(standing: Standing, rows: FloatArray, most: FloatArray) -> tuple[FloatA
     grown = np.exp(every * theta[:, :, None])[:, :, None, :]
     held_back = np.zeros_like(sums)
     held_back[beside] = taken
-    sums, differences = (sums - held_back) * grown + held_back, differences / grown
+    # What has nothing to grow from stays so, however long it rests.
+    free_sums = sums - held_back
+    with np.errstate(invalid="ignore"):
+        sums = np.where(free_sums == 0, 0.0, free_sums * grown) + held_back
+    differences = differences / grown
     return rest, _join(value, sums, differences)
 
 

@@ -89,7 +89,7 @@ class Race:
     def _order(self) -> Order:
         return self._standing.order
 
-    def _take(self, order: Order) -> None:
+    def _set_order(self, order: Order) -> None:
         """Go on under another order."""
         self._standing = replace(self._standing, order=order)
 
@@ -204,13 +204,13 @@ class Race:
         self._quiet.rows[:, :, seeds] = quiet.rows
         fresh = own.order.racing[head, np.arange(seeds.size)]
         # The others have felt it ever since it became noticeable: go back to that moment.
-        self._put(seeds, quiet.where(fresh, Moment(time, rows)))
-        self._take(self._order.awarded(seeds, head, mode))
+        self._restart(seeds, quiet.where(fresh, Moment(time, rows)))
+        self._set_order(self._order.awarded(seeds, head, mode))
         self._over |= self._standing.is_complete
         awarded = np.isin(np.arange(self._over.size), seeds)
         self._take_spans(self._felt(), awarded)
 
-    def _put(self, seeds: AnyArray, moment: Moment) -> None:
+    def _restart(self, seeds: AnyArray, moment: Moment) -> None:
         """Continue some seeds from another moment."""
         for one in (self._now, self._earlier):
             one.time[seeds], one.rows[:, :, seeds] = moment.time, moment.rows
@@ -228,12 +228,12 @@ class Race:
         self._reassign(felt, going)
         arrived = full & (self._standing.distance(felt) < SETTLED)
         if arrived.any():
-            self._take(replace(self._order, settled=self._order.settled | arrived))
+            self._set_order(replace(self._order, settled=self._order.settled | arrived))
             seeds = np.flatnonzero(arrived.any(0))
             heads, where = np.nonzero(arrived)
             self._now.rows[heads, :, where] = 0.0
             # Whoever wins from here on goes back to no earlier moment.
-            self._put(seeds, self._now.of(seeds))
+            self._restart(seeds, self._now.of(seeds))
             self._keep_quiet(seeds)
         return arrived.any(0)
 
@@ -255,7 +255,7 @@ class Race:
                     own = (modes[:, number] == old) & (self._drops[1][:, number] == head)
                     modes[own, number] = new
         if turned.any():
-            self._take(replace(self._order, held=np.where(turned, now, held)))
+            self._set_order(replace(self._order, held=np.where(turned, now, held)))
 
     def _keep_quiet(self, seeds: AnyArray) -> None:
         """Note that nobody feels a head of these seeds that has not won, up to now."""
@@ -267,7 +267,7 @@ class Race:
         now = self._now.of(seeds)
         left = self._until - now.time
         rest, rows = skip(self._standing.of(seeds), now.rows, left)
-        self._put(seeds, Moment(np.where(rest < left, now.time + rest, self._until), rows))
+        self._restart(seeds, Moment(np.where(rest < left, now.time + rest, self._until), rows))
         self._has_skipped[seeds] = True
         self._keep_quiet(seeds)
 

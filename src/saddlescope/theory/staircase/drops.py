@@ -21,8 +21,8 @@ from saddlescope.theory.parametrisation import (
 from saddlescope.theory.staircase._open_races import open_races
 from saddlescope.theory.staircase._race import Finish, Race
 
-# Seeds that race together.
-_TOGETHER = 512
+# Seeds that race together, and threads that follow them.
+_TOGETHER, _THREADS = 512, 4
 # A head that begins with this share of its final length leaves no plateau. At w = .5, where heads
 # begin with about a third of it, the median error of the drop times is 1 % (D = 4, H = 4).
 _LARGE = 0.5
@@ -181,7 +181,7 @@ def predict_staircases(
         size = _sizes(task_modes, own, race.racing)
         return race.finish(held, size > _LARGE), size
 
-    blocks = on_all_cores(block, range(0, max(seeds, 1), _TOGETHER))
+    blocks = on_all_cores(block, range(0, max(seeds, 1), _TOGETHER), _THREADS)
 
     def joined(name: str) -> AnyArray:
         parts: AnyArray = np.concatenate([getattr(own, name).T for own, _ in blocks])

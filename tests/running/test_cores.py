@@ -1,0 +1,27 @@
+"""Work for all cores."""
+
+import threading
+
+import pytest
+
+from saddlescope.running.cores import count_cores, on_all_cores
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    assert on_all_cores(lambda item: item * item, range(20)) == [n * n for n in range(20)]
+
+
+def test_one_item_needs_no_thread() -> None:
+    here = threading.get_ident()
+    assert on_all_cores(lambda _: threading.get_ident(), [0]) == [here]
+
+
+def test_no_more_threads_than_asked_for() -> None:
+    names = on_all_cores(lambda _: threading.current_thread().name, range(50), most=1)
+    assert len(set(names)) == 1
+    assert count_cores() >= 1
+
+
+def test_an_error_in_one_of_them_is_that_of_the_call() -> None:
+    with pytest.raises(ZeroDivisionError):
+        on_all_cores(lambda item: 1 / item, [1, 0, 2])
