@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 # In times 1/(c ξ^{1/3}) that a head takes to rise: a margin below the first is close, and a drop
 # within the second of the start can be far off, relative to its time, where its race was close.
 # Measured against training (D = 3 and 4, ranks 1 and 2, 760 starts with w = .1 or .3): of 2 767
-# drops 28 are off by more than a tenth, and all of these are among the 1 371 that are marked; of
+# drops 28 are off by more than a tenth, and all of these are among the 1 370 that are marked; of
 # the others 11 are off by more than a hundredth. With w = .01 5 of 925 are marked.
 _CLOSE, _EARLY = 6.0, 300.0
 
