@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.arrays import Array
+from saddlescope.arrays import Array, Weights
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 from saddlescope.task.moments import population_loss
@@ -66,6 +66,16 @@ class WeightLoss:
         return product
 
 
+def named_weights(model: AbstractAttention, dimension: int, vector: Array) -> Weights:
+    """The parts of one vector of all weights, by their names."""
+    weights, start = {}, 0
+    for name, shape in model.shapes(dimension).items():
+        end = start + int(np.prod(shape))
+        weights[name] = vector[start:end].reshape(shape)
+        start = end
+    return weights
+
+
 @lru_cache(maxsize=64)
 def _second_derivative(model: AbstractAttention, dimension: int) -> Callable[..., FloatArray]:
     # JAX takes a second to import, and only these functions of the landscape need it.
@@ -91,19 +101,12 @@ def _second_derivative_along(model: AbstractAttention, dimension: int) -> Callab
 
 
 def _loss(model: AbstractAttention, dimension: int) -> Callable[..., Array]:
-    import jax.numpy as jnp
-
-    linear, shapes = summarised_model(model), model.shapes(dimension)
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+    linear = summarised_model(model)
 
     def loss(
         vector: Array, gain: Array, power: Array, drive: Array, summary: Array, query: Array
     ) -> Array:
-        parts = jnp.split(vector, ends[:-1])
-        weights = {
-            name: part.reshape(shape)
-            for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
+        weights = named_weights(model, dimension, vector)
         return population_loss(linear.effective_map(weights, gain), power, drive, summary, query)
 
     return loss

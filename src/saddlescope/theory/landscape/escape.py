@@ -12,6 +12,7 @@ from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._fixed_points import minimal_norm_weights
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.landscape._singular_modes import any_modes
+from saddlescope.theory.landscape._weight_loss import named_weights
 from saddlescope.theory.landscape.index import NEGLIGIBLE, hessian
 from saddlescope.theory.parametrisation import (
     is_merged,
@@ -117,12 +118,9 @@ def _lead_down(model: AbstractAttention, task: object, at: Weights) -> list[Esca
     negative = curvatures < -NEGLIGIBLE * np.abs(curvatures).max(initial=0.0)
     # Flow descends half of the loss.
     unit = 2 * model.time_unit(model.gain(law.fixed_length))
-    shapes = model.shapes(law.dimension)
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
     ways = []
     for curvature, vector in zip(curvatures[negative], vectors.T[negative], strict=True):
-        parts = zip(shapes.items(), np.split(vector, ends), strict=True)
-        weights = {name: part.reshape(shape) for (name, shape), part in parts}
+        weights = named_weights(model, law.dimension, vector)
         moved = sum((part**2).reshape(model.heads, -1).sum(1) for part in weights.values())
         head = int(np.argmax(moved))
         ways.append(EscapeDirection(head, None, None, float(-curvature / unit), weights))

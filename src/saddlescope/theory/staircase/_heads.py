@@ -160,10 +160,7 @@ class Heads:
 
     def parts(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Views of values `[H, S]`, keys and queries `[H, R, D, S]`."""
-        heads, size, seeds = rows.shape
-        middle = (size + 1) // 2
-        shape = (heads, self._pairs, self._modes.dimension, seeds)
-        return rows[:, 0], rows[:, 1:middle].reshape(shape), rows[:, middle:].reshape(shape)
+        return split_rows(rows, self._pairs)
 
     def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:
         """The velocity of every head (T3), and what it lowers the loss by."""
@@ -230,6 +227,14 @@ class Heads:
         np.multiply(value[:, None, None], pull, out=key_speed)
         np.multiply(value[:, None, None], push, out=query_speed)
         return velocity
+
+
+def split_rows(rows: FloatArray, pairs: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Views of values `[H, S]`, keys and queries `[H, R, D, S]` of heads that are rows."""
+    heads, size, seeds = rows.shape
+    middle = (size + 1) // 2
+    shape = (heads, pairs, size // 2 // pairs, seeds)
+    return rows[:, 0], rows[:, 1:middle].reshape(shape), rows[:, middle:].reshape(shape)
 
 
 def _in_turn(order: Order) -> list[tuple[AnyArray, FloatArray]]:

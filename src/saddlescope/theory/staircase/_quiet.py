@@ -8,7 +8,7 @@ from jaxtyping import Float
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes
-from saddlescope.theory.staircase._heads import Order
+from saddlescope.theory.staircase._heads import Order, split_rows
 from saddlescope.theory.staircase._particle import Particles
 from saddlescope.theory.staircase._pickup import rise_beside
 from saddlescope.theory.staircase._standing import Standing
@@ -19,13 +19,9 @@ _FELT = 1e-5
 
 def _split(rows: FloatArray, pairs: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Values `[H, S]`, and sums and differences of keys and queries, `[H, S, R, D]`."""
-    heads, size, seeds = rows.shape
-    middle = (size + 1) // 2
-    shape = (heads, pairs, size // 2 // pairs, seeds)
-    keys, queries = (
-        np.moveaxis(part.reshape(shape), 3, 1) for part in (rows[:, 1:middle], rows[:, middle:])
-    )
-    return rows[:, 0], keys + queries, keys - queries
+    value, *pair = split_rows(rows, pairs)
+    keys, queries = (np.moveaxis(part, 3, 1) for part in pair)
+    return value, keys + queries, keys - queries
 
 
 def _join(value: FloatArray, sums: FloatArray, differences: FloatArray) -> FloatArray:

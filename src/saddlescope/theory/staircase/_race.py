@@ -29,7 +29,7 @@ _ENOUGH = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """The drops of every seed, in order of time; infinite and −1 where none comes by then."""
+    """The drops of every seed, as they are won; infinite and −1 where none comes by then."""
 
     time: Float[np.ndarray, "M S"]
     head: Int[np.ndarray, "M S"]
@@ -97,8 +97,8 @@ class Race:
         """What winners of several pairs hold is looked at once a step, in seeds that take one."""
         standing = self._standing
         if standing.pairs > 1 and (standing.order.moving & going).any():
-            found = Spans.of(self._modes, standing.order, felt.own)
-            self._standing = replace(standing, spans=found.where(going, standing.spans))
+            spans = Spans.of(self._modes, standing.order, felt.own)
+            self._standing = replace(standing, spans=spans.where(going, standing.spans))
 
     def begin(self) -> Bool[np.ndarray, "D S"]:
         """Give the heads what they hold already in the initial weights; what that is."""
@@ -159,7 +159,9 @@ class Race:
         loudest = np.where(self._order.racing, felt.falls, -np.inf).max(0)
         quiet = going & (loudest < _QUIET * self._standing.depth())
         self._keep_quiet(np.flatnonzero(quiet))
-        ready = quiet & ~self._has_skipped & self._standing.at_rest(felt)
+        ready = quiet & ~self._has_skipped
+        if ready.any():
+            ready &= self._standing.at_rest(felt)
         # It is dear for a few seeds: they wait for others.
         if ready.sum() >= max(1, going.sum() // 4):
             self._skip(np.flatnonzero(ready))
@@ -197,8 +199,8 @@ class Race:
         if record:
             number = self._number[seeds]
             recorded = np.isfinite(self._drops[0][:, number]).sum(0)
-            found = (time, head, mode, _margin(own, quiet, head, time))
-            for part, value in zip(self._drops, found, strict=True):
+            drop = (time, head, mode, _margin(own, quiet, head, time))
+            for part, value in zip(self._drops, drop, strict=True):
                 part[recorded, number] = value
         turn_to_modes(own, head, mode, felt, (quiet.rows, rows))
         self._quiet.rows[:, :, seeds] = quiet.rows

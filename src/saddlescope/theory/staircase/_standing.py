@@ -88,8 +88,7 @@ class Standing:
     def distance(self, felt: Felt) -> Float[np.ndarray, "H S"]:
         """How far each head's own map is from what it holds, as a share of it, as the loss sees it.
 
-        Its distance is ‖B^½ W Λ_q^½‖: along weak modes a map arrives late, and
-        nobody feels it.
+        The distance is ‖B^½ W Λ_q^½‖: along weak modes a map arrives late, and nobody feels it.
         """
         every = np.arange(self.modes.dimension)
         off = felt.own.copy()

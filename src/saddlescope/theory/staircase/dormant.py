@@ -24,7 +24,7 @@ from saddlescope.theory.staircase._open_races import open_races
 
 @dataclass(frozen=True, eq=False)
 class DormantStaircase:
-    """The drops of every seed, in order of time; infinite where none comes."""
+    """The drops of every seed, in the order of the drives; infinite where none comes."""
 
     time: Float[np.ndarray, "*S M"]
     """When the loss is midway down each drop, in flow time."""

@@ -18,6 +18,7 @@ from saddlescope.theory.parametrisation import (
     linear_model,
     normalised_ensemble,
 )
+from saddlescope.theory.staircase._heads import split_rows
 from saddlescope.theory.staircase._open_races import open_races
 from saddlescope.theory.staircase._race import Finish, Race
 
@@ -205,9 +206,8 @@ def _sizes(
     task_modes: Modes, rows: FloatArray, racing: Bool[np.ndarray, "H S"]
 ) -> Float[np.ndarray, " S"]:
     """The largest of the heads that hold nothing, in lengths of one that has learned."""
-    middle = (rows.shape[1] + 1) // 2
-    parts = rows[:, :1], rows[:, 1:middle], rows[:, middle:]
-    sizes = np.max([np.sqrt((part**2).sum(1)) for part in parts], axis=0)
+    value, *pair = split_rows(rows, 1)
+    sizes = np.max([np.abs(value), *(np.sqrt((part**2).sum((1, 2))) for part in pair)], axis=0)
     rest = float(np.cbrt(task_modes.amplitude.max(initial=0.0)))
     largest = np.where(racing, sizes, 0.0).max(0)
     return np.divide(largest, rest, out=np.zeros_like(largest), where=rest > 0)
