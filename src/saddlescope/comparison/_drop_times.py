@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -59,7 +59,6 @@ class _Times:
     margin: Float[np.ndarray, "S M"]
     is_open: Bool[np.ndarray, "S M"]
     next_time: Float[np.ndarray, " S"]
-    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def none(cls, seeds: int, drops: int) -> _Times:
@@ -89,10 +88,9 @@ def predicted_drops(
     if by == "time course":
         _by_time_course(setting, weights, small, found)
     elif by == "race":
-        _by_race(setting, weights, until, small, found)
+        _by_race(setting, weights, until, small, found, notes)
     else:
-        _by_quadrature(setting, weights, until, found)
-    notes += found.notes
+        _by_quadrature(setting, weights, until, found, notes)
     came = (found.time <= until) & small[:, None]
     columns = zip(
         setting.seeds,
@@ -149,6 +147,7 @@ def _by_race(
     until: float,
     small: Bool[np.ndarray, " S"],
     found: _Times,
+    notes: list[str],
 ) -> None:
     rows = np.flatnonzero(small)
     if not rows.size:
@@ -162,20 +161,22 @@ def _by_race(
     own_rows = rows[known]
     found.time[own_rows], found.margin[own_rows] = part.time[known], part.margin[known]
     found.is_open[own_rows], found.next_time[own_rows] = part.is_open[known], race.next_time[known]
-    found.notes += [
+    notes += [
         f"seed {setting.seeds[row]}: {reason}"
         for row, reason in zip(rows.tolist(), reasons, strict=True)
         if reason is not None
     ]
 
 
-def _by_quadrature(setting: Setting, weights: Weights, until: float, found: _Times) -> None:
+def _by_quadrature(
+    setting: Setting, weights: Weights, until: float, found: _Times, notes: list[str]
+) -> None:
     """The first drop alone where covariances do not commute."""
     model, task = setting.model, setting.task
     try:
         found.take(theory.dormant_staircase(model, task, weights))
     except TheoryDoesNotApply as reason:
-        found.notes.append(f"of every seed the first drop alone is predicted: {reason}")
+        notes.append(f"of every seed the first drop alone is predicted: {reason}")
         runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
         found.time[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
         if runaways.shape[1] > 1:
