@@ -52,6 +52,7 @@ def test_every_verdict_is_the_expected_one(
     assert not wrong
     assert all(bool(claim.reason) == (claim.expected == "fails") for claim in claims)
     json.dumps([claim.to_dict() for claim in claims], allow_nan=False)
+    _every_mistake_is_noticed(figure, data)
     with matplotlib.rc_context(STYLE):
         drawing = figure.draw(data)
         drawing.savefig(tmp_path / "figure.svg")
@@ -64,6 +65,15 @@ def test_every_verdict_is_the_expected_one(
         labels = [text for one in kin for text in (one.get_xlabel(), one.get_ylabel())]
         titles = [axes.get_title(place) for place in ("left", "center", "right")]
         assert any((*labels, *titles)), "a panel says nothing of what it shows"
+
+
+def _every_mistake_is_noticed(figure: AbstractFigure, data: xr.Dataset) -> None:
+    """Judged on the data that were computed already: computing them takes most of the time."""
+    mistakes = figure.mistakes()
+    assert len(mistakes) >= 3
+    assert len({mistake.name for mistake in mistakes}) == len(mistakes)
+    missed = [mistake.name for mistake in mistakes if not mistake.caught_by(figure.claims, data)]
+    assert not missed
 
 
 @pytest.mark.parametrize("kind", FIGURES, ids=IDS)

@@ -78,8 +78,9 @@ def _verdicts(results: Sequence[Result]) -> str:
         lines.append(f"{result.figure.id}: {result.figure.title}  ({result.seconds:.1f} s)")
         if result.problem:
             lines.append(f"  could not be made: {result.problem}")
-        for claim in result.claims:
-            lines += [f"  {line}" for line in str(claim).splitlines()]
+        for heading, claims in result.claims.tables.items():
+            lines.append(f"  {heading}")
+            lines += [f"    {line}" for claim in claims for line in str(claim).splitlines()]
     count = sum(len(result.claims) for result in results)
     wrong = sum(len(result.claims.unexpected) for result in results)
     broken = sum(bool(result.problem) for result in results)

@@ -18,7 +18,9 @@ from saddlescope.figures.kit.claim import Claim, Relation, Verdict
 from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.figures.mainali.emergence_ranks import EmergenceRanks
 from saddlescope.figures.mainali.grokking import Grokking
+from saddlescope.figures.mainali.grokking_measures import GrokkingMeasures
 from saddlescope.figures.mainali.grokking_recorded import GrokkingRecorded
 from saddlescope.figures.mainali.induction import Induction
 from saddlescope.figures.mainali.induction_recorded import InductionRecorded
@@ -28,8 +30,6 @@ from saddlescope.figures.mainali.mt2 import MT2
 from saddlescope.figures.mainali.mt3 import MT3
 from saddlescope.figures.mainali.mt4 import MT4
 from saddlescope.figures.mainali.mt5 import MT5
-from saddlescope.figures.mainali.mt6 import MT6
-from saddlescope.figures.mainali.mt7 import MT7
 from saddlescope.figures.zhang.fig1 import Figure1
 from saddlescope.figures.zhang.fig3 import Figure3
 from saddlescope.figures.zhang.fig4 import Figure4
@@ -59,10 +59,10 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     MT3,
     MT4,
     MT5,
-    MT6,
+    EmergenceRanks,
     InductionRecorded,
     InductionTextRecorded,
-    MT7,
+    GrokkingMeasures,
     GrokkingRecorded,
     MergedAnyCovariance,
     StaircasePrediction,

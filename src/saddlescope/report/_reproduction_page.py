@@ -1,4 +1,4 @@
-"""The page of a reproduction: every claim in one table, then figure after figure."""
+"""The page of a reproduction: what was published and what is ours in tables, then the figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from saddlescope.drawing import to_svg
 from saddlescope.figures.kit.claim import Claim, Verdict
-from saddlescope.figures.kit.claims import Claims
+from saddlescope.figures.kit.claims import OURS, PUBLISHED, Claims
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report._colours import lighten_on_dark
 from saddlescope.report._interactive import Panel, panels
@@ -30,6 +30,7 @@ _QUICK = (
     "Figures marked quick were made in a reduced setting, for a first look: their claims are "
     "judged, but the papers' settings are the others."
 )
+_LOST = "Not made"
 # Characters; a larger picture would make the page slow to open.
 _LARGEST_INLINE = 300_000
 # Pixels; a narrower drawing of several panels could not be read, and is scrolled sideways.
@@ -100,34 +101,39 @@ def _mark(result: Result) -> str:
 
 
 def _all_claims(results: Sequence[Result]) -> str:
-    rows: list[list[str | Cell]] = []
-    attributes = []
+    rows: dict[str, list[list[str | Cell]]] = {_LOST: [], PUBLISHED: [], OURS: []}
+    marks: dict[str, list[dict[str, str]]] = {heading: [] for heading in rows}
     for result in results:
         name = result.figure.id
         link = Cell(f'<a href="#{escape(name)}">{escape(name)}</a>')
         if result.problem:
             problem = Cell(f'<span class="bad">{escape(result.problem)}</span>', "wide")
-            rows.append(
-                [link, problem, Cell('<span class="verdict bad">! not made</span>'), "", ""]
-            )
-            attributes.append({"class": "unexpected", "data-figure": name, "data-problem": "yes"})
-        for claim in result.claims:
-            rows.append([link, *_cells(claim)])
-            attributes.append({"data-figure": name, "data-claim": claim.name, **_marks(claim)})
+            verdict = Cell('<span class="verdict bad">! not made</span>')
+            rows[_LOST].append([link, problem, verdict, "", ""])
+            marks[_LOST].append({"class": "unexpected", "data-figure": name, "data-problem": "yes"})
+        for heading, claims in result.claims.tables.items():
+            rows[heading] += [[link, *_cells(claim)] for claim in claims]
+            marks[heading] += [
+                {"data-figure": name, "data-claim": claim.name, **_marks(claim)} for claim in claims
+            ]
     chosen = (
         '<label class="filter"><input type="checkbox" id="unexpected-only">'
         "only what is not as expected</label>"
     )
     some = any(not result.as_expected for result in results)
-    headings = ["figure", "claim", "verdict", "expected", "numbers"]
-    whole = table(headings, rows, kind="claims", attributes=attributes)
+    columns = ["figure", "claim", "verdict", "expected", "numbers"]
+    whole = "".join(
+        f"<h2>{heading}</h2>" + table(columns, rows[heading], kind="claims", attributes=own)
+        for heading, own in marks.items()
+        if own
+    )
     return f'<div id="claims">{chosen if some else ""}{whole}</div>'
 
 
 def _cells(claim: Claim, details: str = "") -> list[str | Cell]:
     reason = f'<div class="faint">{escape(claim.reason)}</div>' if claim.reason else ""
     return [
-        Cell(escape(claim.name) + reason, "wide"),
+        Cell(escape(claim.statement) + reason, "wide"),
         Cell(_verdict(claim)),
         Cell(escape(claim.expected), "expected"),
         Cell(
@@ -168,7 +174,7 @@ def _body(result: Result) -> str:
         )
     return (
         f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
-        f"<h3>Claims</h3>{_claims(result.claims)}{_setting(flat_plain(figure))}{_making(result)}"
+        f"{_claims(result.claims)}{_setting(flat_plain(figure))}{_making(result)}"
     )
 
 
@@ -237,9 +243,17 @@ def _film(result: Result) -> str:
 
 
 def _claims(claims: Claims) -> str:
-    rows = [_cells(claim, _numbers(claim)) for claim in claims]
-    headings = ["claim", "verdict", "expected", "numbers"]
-    return table(headings, rows, kind="claims", attributes=[_marks(claim) for claim in claims])
+    columns = ["claim", "verdict", "expected", "numbers"]
+    return "".join(
+        f"<h3>{heading}</h3>"
+        + table(
+            columns,
+            [_cells(claim, _numbers(claim)) for claim in part],
+            kind="claims",
+            attributes=[_marks(claim) for claim in part],
+        )
+        for heading, part in claims.tables.items()
+    )
 
 
 def _numbers(claim: Claim) -> str:

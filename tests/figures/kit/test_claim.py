@@ -104,6 +104,7 @@ def test_the_dictionary_has_the_documented_keys() -> None:
         "predicted": 1.1,
         "tolerance": 0.2,
         "reason": "because",
+        "source": "",
     }
     assert {type(values[name]) for name in ("relation", "expected", "verdict")} == {str}
 

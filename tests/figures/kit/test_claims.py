@@ -80,9 +80,24 @@ def test_the_data_set_has_verdicts() -> None:
 
 def test_tables_have_a_line_a_claim() -> None:
     lines = str(CLAIMS).splitlines()
-    assert len(lines) == 2 + len(CLAIMS)
-    assert lines[0].split() == ["verdict", "expected", "claim", "numbers"]
-    assert lines[2].startswith("holds")
+    assert len(lines) == 3 + len(CLAIMS)
+    assert lines[0] == "Criteria of ours"
+    assert lines[1].split() == ["verdict", "expected", "claim", "numbers"]
+    assert lines[3].startswith("holds")
     html = CLAIMS._repr_html_()
     assert html.count("<tr>") == 1 + len(CLAIMS)
     assert "not judged" in html
+
+
+def test_what_was_published_and_what_is_ours_stand_in_tables_of_their_own() -> None:
+    published = CLAIMS[2].stated_in("Z 17")
+    both = Claims((CLAIMS[0], published))
+    assert list(both.tables) == ["As published", "Criteria of ours"]
+    assert list(both.published) == [published]
+    assert list(both.ours) == [CLAIMS[0]]
+    above, below = str(both).split("\n\n")
+    assert "Z 17: drift" in above
+    assert "levels" in below
+    assert both._repr_html_().count("<table") == 2
+    assert both.to_dataset()["source"].values.tolist() == ["", "Z 17"]
+    assert Claims().tables == {}

@@ -5,10 +5,13 @@ import pytest
 import xarray as xr
 
 from saddlescope.figures.mainali.grokking_sheet import (
+    GrokkingBounds,
     delay_claims,
+    grokking_claims,
     grokking_numbers,
-    measure_claims,
 )
+
+BOUNDS = GrokkingBounds(delay=2.0, ov=(0.5, 2.0), rank=0.8)
 
 STEP = np.arange(0, 1001, 10)
 
@@ -56,8 +59,7 @@ def test_the_five_strongest_frequencies():
 
 
 def test_what_holds_of_a_run_that_groks():
-    data = grokking_numbers(run())
-    claims = (*delay_claims(data), *measure_claims(data))
+    claims = grokking_claims(grokking_numbers(run()), BOUNDS)
     assert {claim.verdict.value for claim in claims} == {"holds"}
 
 
@@ -66,17 +68,18 @@ def test_what_holds_of_a_run_that_groks():
     [
         ({"memorises": 400}, "it generalises long after it has memorised"),
         ({"ov": 200, "qk": 700}, "the OV subspace distance falls late"),
+        ({"ov": 650, "qk": 900, "generalises": 300}, "and no later than with it"),
         ({"qk": 400}, "the QK subspace distance falls later still"),
     ],
 )
 def test_each_claim_about_times_can_fail(changes, failing):
-    data = grokking_numbers(run(**changes))
-    failed = [c.name for c in (*delay_claims(data), *measure_claims(data)) if c.verdict == "fails"]
+    claims = grokking_claims(grokking_numbers(run(**changes)), BOUNDS)
+    failed = [claim.name for claim in claims if claim.verdict == "fails"]
     assert len(failed) == 1
     assert failed[0].startswith(failing)
 
 
 def test_a_run_that_does_not_generalise_is_not_judged():
     data = grokking_numbers(run(generalises=2000))
-    assert delay_claims(data)[0].verdict == "not judged"
-    assert delay_claims(data)[1].verdict == "fails"
+    assert delay_claims(data, 2.0)[0].verdict == "not judged"
+    assert delay_claims(data, 2.0)[1].verdict == "fails"

@@ -5,6 +5,8 @@ import pytest
 import xarray as xr
 
 from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali.induction_sheet import InductionBounds
+from saddlescope.transformer import InductionExperiment
 
 STEP = np.arange(0.0, 1001.0, 10.0)
 
@@ -46,11 +48,11 @@ def test_without_an_emergence_the_largest_fall_in_as_wide_a_stretch():
     assert fall == pytest.approx((1.5 - 1 / 1.5) * widest / 100, abs=0.2)
 
 
-def test_half_times_are_when_a_curve_stays_below_half():
+def test_half_steps_are_when_a_curve_stays_below_half():
     early = np.where(STEP < 200, 1.0, 0.1)
     relapse = np.where((STEP < 200) | (np.abs(STEP - 700) < 5), 1.0, 0.1)
-    assert induction_sheet._half_time(curve(early)) == pytest.approx(0.19)
-    assert induction_sheet._half_time(curve(relapse)) == pytest.approx(0.70)
+    assert induction_sheet.last_above_half(curve(early)) == 190
+    assert induction_sheet.last_above_half(curve(relapse)) == 700
 
 
 def test_the_pace_of_a_straight_line_is_one():
@@ -89,10 +91,61 @@ def test_the_rank_is_judged_against_one_layer_where_there_is_one():
         {
             "qk_fall": (("layers", "seed"), [[1.0, 1.0], [3.0, 2.0]]),
             "qk_return": (("layers", "seed"), [[np.nan, np.nan], [0.1, 0.2]]),
+            "qk_marginal_rank": ("step", [10.0, 8.0]),
         },
         coords={"layers": [1, 2]},
     )
-    assert [claim.verdict for claim in induction_sheet.rank_claims(data)] == ["holds", "fails"]
-    assert len(induction_sheet.rank_claims(data.sel(layers=[2]))) == 1
-    shallow = data.assign(qk_fall=(("layers", "seed"), [[4.0, 4.0], [3.0, 2.0]]))
-    assert induction_sheet.rank_claims(shallow)[0].verdict == "fails"
+
+    def verdicts(data, **bounds):
+        usual = {"rank_share": 0.2, "rank_ratio": 2.0, "distance_left": (0, 1), "distance_pace": 1}
+        judged = induction_sheet.rank_claims(data, InductionBounds(**{**usual, **bounds}))
+        return [claim.verdict for claim in judged]
+
+    # They fall by 2.5 in the median: a quarter of 10, and two and a half times as far as one layer.
+    assert verdicts(data) == ["holds", "holds", "fails"]
+    assert verdicts(data, rank_share=0.3) == ["fails", "holds", "fails"]
+    assert verdicts(data, rank_ratio=3.0) == ["holds", "fails", "fails"]
+    assert verdicts(data.sel(layers=[2])) == ["holds", "fails"]
+
+
+def decoders(distance, event):
+    """Depths 1, 2 and 3 of one seed, whose subspace distance is halved at some step."""
+    steps = np.array([0.0, 100.0, 200.0, 300.0, 400.0])
+    rows = np.array([np.where(steps <= half, 0.8, 0.2) for half in distance])[:, None]
+    data = xr.Dataset(
+        {"distance": (("layers", "seed", "step"), rows), "emergence": (("layers", "seed"), event)},
+        coords={"layers": [1, 2, 3], "step": steps},
+    )
+    return data.assign(
+        half_step=induction_sheet.last_above_half(data["distance"]),
+        distance_left=xr.full_like(data["emergence"], 0.6),
+        distance_pace=xr.full_like(data["emergence"], 1.4),
+    )
+
+
+@pytest.mark.parametrize(
+    ("distance", "early", "before", "deeper"),
+    [
+        # Two fifths and three quarters of 400 steps; the emergence is at step 200.
+        ((300, 300, 300), "fails", "fails", "holds"),
+        ((300, 100, 100), "holds", "holds", "holds"),
+        ((300, 100, 300), "fails", "fails", "fails"),
+        ((300, 300, 200), "fails", "fails", "holds"),
+    ],
+)
+def test_what_the_caption_of_figure_5_says_can_hold_and_fail(distance, early, before, deeper):
+    data = decoders(distance, [[np.nan], [200.0], [200.0]])
+    bounds = InductionBounds(0.0, 0.0, (0.6, 0.1), 1.2)
+    claims = induction_sheet.distance_claims(data, bounds)
+    assert [claim.verdict for claim in claims] == [early, before, "holds", "holds"]
+    assert induction_sheet.deeper_claim(data).verdict == deeper
+    published = [claim for claim in claims if claim.source]
+    assert [claim.source for claim in published] == ["MT Figure 5", "MT Figure 5"]
+
+
+def test_numbers_of_another_setting_are_those_of_small_decoders():
+    whole, small = InductionExperiment(), InductionExperiment.quick()
+    bounds = [induction_sheet.bounds_of(one) for one in (whole, small, InductionExperiment.large())]
+    assert bounds[2] is induction_sheet.LARGE
+    assert bounds[0].rank_ratio > bounds[1].rank_ratio
+    assert induction_sheet.bounds_of(InductionExperiment(steps=10)) == bounds[1]

@@ -63,7 +63,7 @@ def test_levels_are_judged_at_multiples_and_at_the_end_in_steps():
     [
         (GOOD, ["holds", "holds", "holds", "holds"]),
         # Rank 2 rests at m = 1, and not at 2.
-        ([GOOD[0], [0.9, 0.5, 0.1, 0.05]], ["fails", "holds", "fails", "holds"]),
+        ([GOOD[0], [0.9, 0.5, 0.1, 0.05]], ["fails", "fails", "fails", "holds"]),
         # Rank 1 hardly rests.
         ([[0.9, 0.1, 0.1, 0.1], GOOD[1]], ["fails", "fails", "holds", "holds"]),
     ],

@@ -25,6 +25,7 @@ from saddlescope.figures.kit.claim import (
     within,
 )
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, shifted
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, midway, staircase_numbers
 from saddlescope.setting import Setting
@@ -134,7 +135,7 @@ class AnyCovariances(AbstractFigure):
                 "every plateau lies at its level, tr(Σ_wΛ_q) − Σ σ_d² (T19)",
                 data["plateau_loss"].to_numpy()[reached],
                 levels[reached],
-                1e-4,
+                5e-5,
             ),
             at_most(
                 "the first head, grown to a tenth of its length, lies along the singular vectors "
@@ -146,7 +147,7 @@ class AnyCovariances(AbstractFigure):
                 "on the plateau after the first drop it lies along those of the fixed point, "
                 "degrees (T19)",
                 data["angle_settled"],
-                0.01,
+                0.003,
             ),
             within(
                 "between the two its key and its query turn by the angle between these vectors, "
@@ -188,6 +189,20 @@ class AnyCovariances(AbstractFigure):
                 data["later_refused"],
                 1,
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("levels of covariances that commute", 1.01, "level_loss"),
+            rolled("levels of the drop before", "level", "level_loss"),
+            rolled("angles of the query in place of the key", "side", "angle_turned"),
+            shifted("a head that grows along the fixed point", 5.0, "angle_growing"),
+            shifted("a head that settles along the drive", 5.0, "angle_settled"),
+            rolled("first drops of other seeds", "seed", "predicted_first_drop"),
+            rolled("first drops of another scale", "scale", "predicted_first_drop"),
+            scaled("a delay one per cent too long", 1.0001, "predicted_first_drop"),
+            rolled("indices of other fixed points", "node", "hessian_index"),
+            shifted("later drops stated all the same", -1, "later_refused"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

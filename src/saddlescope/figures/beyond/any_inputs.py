@@ -14,6 +14,7 @@ from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotatio
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, shifted
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import merged_numbers, until_converged, with_merged_heads
@@ -157,8 +158,23 @@ class AnyInputs(AbstractFigure):
                 "at each of these its loss is that of the fixed point (T20)",
                 data["visited_loss"],
                 np.broadcast_to(data["point_loss"], stops),
-                1e-3,
+                6e-4,
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            shifted("kurtosis in place of excess kurtosis", 3.0, "kurtosis"),
+            rolled("the levels of another law", "law", "level_loss"),
+            rolled("plateaus of another law", "law", "plateau_loss"),
+            rolled("prompts of another law", "law", "drawn_loss"),
+            scaled("standard errors of a sixteenth of the prompts", 4.0, "drawn_error"),
+            scaled("drops late by a hundredth of their time", 1.01, "drop_time"),
+            scaled("predictions of a start twice as large", 0.5, "predicted_drop_time"),
+            rolled("the course of another law", "law", "merged_predicted_loss"),
+            scaled("a merged loss with a factor one half", 0.5, "merged_loss"),
+            rolled("fixed points in another order", "stop", "visited"),
+            scaled("fixed points of Gaussian inputs", 1.05, "point_loss"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

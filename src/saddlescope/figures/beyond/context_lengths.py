@@ -11,9 +11,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
@@ -136,12 +138,30 @@ class ContextLengthsFigure(AbstractFigure):
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
-            level_claim("plateaus lie at T7's levels at every N, from 1 up", data, seen),
+            level_claim("plateaus lie at T7's levels at every N, from 1 up", data, seen, 8e-4),
             timing_claim(
-                "drops come when predicted from the initial weights alone, at every N (T13)", data
+                "drops come when predicted from the initial weights alone, at every N (T13)",
+                data,
+                0.008,
             ),
             at_most("N hardly decides when: spread of each drop's time over all N", spread, 0.02),
         )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            rolled("levels of another N", "length", "level_loss"),
+            rolled("plateaus of another N", "length", "plateau_loss"),
+            scaled("1/N in place of E[1/N]", 1.001, "random_loss"),
+            scaled("a last level of the mean length", 0.9, "sampled_loss"),
+            scaled("the mean length's level a tenth too high", 1.1, "mean_length_level"),
+            scaled("levels of a length one pair shorter", 1.06, "reference_level"),
+            scaled("drops late by two hundredths of their time", 1.02, "drop_time"),
+            scaled("predictions of a start twice as large", 0.5, "predicted_drop_time"),
+            scaled("drops that come later the longer", self._later(), "drop_time"),
+        )
+
+    def _later(self) -> FloatArray:
+        return (1 + 0.05 * np.arange(len(self.lengths)))[:, None, None]
 
     def draw(self, data: xr.Dataset) -> Figure:
         runs = partial(_draw_runs, pairs=list(zip(self.shorter, self.longer, strict=True)))

@@ -15,8 +15,9 @@ from saddlescope.checks import FloatArray
 from saddlescope.comparison.algorithms import trace_algorithms
 from saddlescope.dynamics import Optimiser, Record, StochasticGradientDescent
 from saddlescope.figures.kit import panels
-from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.precision import in_float64
@@ -35,6 +36,8 @@ _DESCENT = Setting(
 )
 # Prompts that nobody trains on: for the distances through training, and for the errors at the end.
 _PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
+# Three standard errors of the mean of so many squared errors, whose tails are heavy.
+_PROBE_ERROR = 0.1
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,13 @@ class Depth(AbstractFigure):
             at_most(
                 "one layer ends at its optimum (Z 16): distance as a share of the labels' power",
                 one["step_distance"] / data["label_power"],
-                1e-3,
+                4e-4,
+            ).stated_in("Z 16"),
+            relatively_within(
+                "there its error on held-out prompts is the least of one layer (T7)",
+                one["error"],
+                data["one_layer_loss"].item(),
+                _PROBE_ERROR,
             ),
             at_least(
                 "every layer more has less error on held-out prompts, in every seed: by so many "
@@ -140,6 +149,18 @@ class Depth(AbstractFigure):
                 deep["error"] / data["one_layer_loss"],
                 0.5,
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("errors with a factor one half", 0.5, "error"),
+            rolled("errors of another depth", "depth", "error"),
+            rolled("the nearest of another depth", "depth", "distance"),
+            rolled("algorithms in another order", "algorithm", "distance"),
+            rolled("one step as far as the deeper ones are", "depth", "step_distance"),
+            scaled("one layer that has not converged", 10.0, "step_distance"),
+            scaled("a gain of the shallower over the deeper", -1.0, "gain"),
+            scaled("the least error of another context length", 1.2, "one_layer_loss"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

@@ -16,6 +16,7 @@ from saddlescope.figures.beyond.particles import NEAR, head_numbers
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE, initial_scale
 from saddlescope.setting import Setting
@@ -94,7 +95,7 @@ class DormantHeads(AbstractFigure):
             at_most(
                 "while a head is dormant v² = F(θ): error, as a share of F(θ) + F(0) (T18)",
                 (np.abs(data["value"].to_numpy() ** 2 - potential) / whole)[dormant],
-                3e-4,
+                1.5e-4,
             ),
             equal(
                 "heads turn back where F has a root ahead of them, and no others do",
@@ -105,30 +106,43 @@ class DormantHeads(AbstractFigure):
                 "they turn at that root",
                 data["measured_turning_point"].to_numpy()[turns],
                 data["turning_point"].to_numpy()[turns],
-                1e-3,
+                1e-5,
             ),
             at_most("and once at most", turned.sum(axis=1), 1),
             relatively_within(
                 "each head runs away when its integral says",
                 data["measured_runaway"],
                 data["runaway"].to_numpy(),
-                2e-4,
+                1e-4,
             ),
             at_most(
                 "first drops of w ≤ .01: the worst relative error of the quadrature (T18)",
                 error[small, :, 0],
-                1e-4,
+                2e-5,
             ),
             at_most(
                 "later drops: the median error over the scale w, at each scale (T18)",
                 np.nanmedian(error[:, :, 1:], axis=(1, 2)) / scale,
-                0.5,
+                0.4,
             ),
             equal(
                 "drops that do not come by the end are those predicted not to",
                 np.isfinite(data["drop_time"]),
                 np.isfinite(data["predicted_drop_time"]),
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("F without its factor one quarter", 4.0, "potential"),
+            rolled("the potentials of other heads", "head", "potential"),
+            scaled("c in place of c² in the integral", 1.01, "runaway"),
+            rolled("runaways of other heads", "head", "runaway"),
+            scaled("a root that is a thousandth off", 1.001, "turning_point"),
+            rolled("turning points of other heads", "head", "turning_point"),
+            scaled("drops at the runaway, without the delay", 1.001, "predicted_drop_time"),
+            rolled("drops of another scale", "scale", "predicted_drop_time"),
+            rolled("drops of other seeds", "seed", "predicted_drop_time"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

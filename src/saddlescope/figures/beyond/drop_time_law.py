@@ -13,6 +13,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE
 from saddlescope.setting import Setting
@@ -106,6 +107,11 @@ class DropTimeLawFigure(AbstractFigure):
                 _CRITICAL,
             ),
             at_most(
+                "that of the times of the runaway, in units of 1/w, from the law's curve, times √n",
+                np.sqrt(count) * _curve_distances(data),
+                _CRITICAL,
+            ),
+            at_most(
                 "that between the samples of any two scales, times √(n/2)",
                 np.sqrt(count / 2) * np.array(pairs),
                 _CRITICAL,
@@ -117,6 +123,22 @@ class DropTimeLawFigure(AbstractFigure):
             ),
         )
 
+    def mistakes(self) -> tuple[Mistake, ...]:
+        late = np.where(np.arange(len(self.scales)) == 0, 1.3, 1.0)[:, None]
+        return (
+            scaled("times of a start twice as large", 0.5, "runaway"),
+            scaled("one scale a third too late", late, "runaway"),
+            changed("S in place of S^H", "dropped", by=self._of_one_head),
+            changed("a law of half as many heads", "dropped", by=lambda one: 1 - (1 - one) ** 0.5),
+            scaled("quantiles two tenths too high", 1.2, "dropped"),
+            changed("the share that has not dropped", "dropped", by=lambda one: 1 - one),
+            scaled("a law in units of half the scale", 0.5, "unit_time"),
+            rolled("a start that never drops first", "start", "runaway"),
+        )
+
+    def _of_one_head(self, dropped: xr.DataArray) -> xr.DataArray:
+        return 1 - (1 - dropped) ** (1 / self.setting.model.heads)
+
     def draw(self, data: xr.Dataset) -> Figure:
         draws = (_draw_density, _draw_survival, _draw_deviation)
         return panels.grid(draws, data, 3, width=3.4, height=2.8)
@@ -125,6 +147,15 @@ class DropTimeLawFigure(AbstractFigure):
 def _steps(count: int) -> FloatArray:
     """The share of a sample below each of its members and up to it, in rising order."""
     return np.stack([np.arange(count), np.arange(1, count + 1)], axis=-1) / count
+
+
+def _curve_distances(data: xr.Dataset) -> FloatArray:
+    """The distance of each scale's sample of runaways from the law that is drawn, [scale]."""
+    curve, law = data["unit_time"].to_numpy(), 1 - data["law_survival"].to_numpy()
+    steps = _steps(data.sizes["start"])
+    # Beyond the ends of the curve the law is known to a thousandth.
+    share = np.interp(data["runaway"].to_numpy(), curve, law)
+    return np.abs(steps - share[:, :, None]).max(axis=(1, 2))
 
 
 def _distance(one: FloatArray, other: FloatArray) -> float:

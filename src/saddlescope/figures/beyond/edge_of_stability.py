@@ -13,6 +13,7 @@ from saddlescope.figures.beyond import stability
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE
 from saddlescope.setting import Setting
@@ -146,9 +147,9 @@ class EdgeOfStability(AbstractFigure):
             at_most(
                 "just below its stable rate descent rests at each of them: excess left",
                 late[0],
-                1e-4,
+                2e-5,
             ),
-            at_least("just above it descent leaves: excess", late[1], 1e4),
+            at_least("just above it descent leaves: excess", late[1], 3e5),
             within(
                 "for N ≤ 250 or λ_1/λ_m ≤ 25.9 nothing is sharper than the first head: ratio",
                 bound.where(certain, 1.0),
@@ -167,6 +168,19 @@ class EdgeOfStability(AbstractFigure):
                 bound.sel(ratio=data["marked_ratio"].to_numpy()),
                 1e-12,
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("the Hessian of half the loss", 0.5, "plateau_sharpness", "end_sharpness"),
+            scaled("a sharpness that is a thousandth off", 1.001, "theory_sharpness"),
+            rolled("ends of another rate", "rate_share", "end_sharpness"),
+            scaled("ends at a loss a hundredth higher", 1.01, "end_loss"),
+            rolled("heads of another rate", "rate_share", "largest_share"),
+            rolled("rates on the other side of the limit", "share", "excess"),
+            scaled("growth of the weights in place of the loss", 0.5, "growth"),
+            rolled("bounds of another context length", "length", "rotation_bound"),
+            scaled("a bound that is a thousandth off", 1.001, "narrow_bound"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

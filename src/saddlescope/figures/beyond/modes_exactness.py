@@ -16,6 +16,7 @@ from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, swapped
 from saddlescope.figures.kit.parts import of_kind
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import FIXED, LOGISTIC, label_theories
@@ -122,23 +123,43 @@ class ModesExactness(AbstractFigure):
                 "N times the fixed points' relative distance tends to (T15)",
                 coefficient,
                 data["rest_coefficient"],
-                0.03,
+                0.015,
+            ),
+            within(
+                "on the matrix flow the logistic's errors are those of the coupled modes, at every "
+                "N trained (T15)",
+                data["flow_error"],
+                data["error"].sel(length=data["trained"].to_numpy()).to_numpy(),
+                1e-6,
             ),
             at_most(
                 "flow on whole matrices follows the coupled modes at every N (T15)",
                 abs(data["flow_amplitude"] - data["coupled_amplitude"]).max(("time", "mode")),
-                1e-6,
+                5e-8,
             ),
             at_most(
                 "where the value is frozen the closed form holds from unbalanced starts (T15)",
                 abs(data["frozen_amplitude"] - data["closed_form"]).max(("time", "mode")),
-                1e-7,
+                1e-9,
             ),
             at_most(
                 "and the balance p² - q² of every single mode is conserved (T15)",
                 data["frozen_drift"],
-                1e-7,
+                1e-9,
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("errors as a share of a*, not of the limit", 1.1, "error"),
+            scaled("errors that were stated otherwise", 1.05, "found_error"),
+            rolled("errors of another N", "length", "error"),
+            rolled("modes in another order", "mode", "error"),
+            scaled("a coefficient of 1/(N+1)", 1.01, "rest_coefficient"),
+            swapped("the logistic for what is exact", "coupled_amplitude", "logistic_amplitude"),
+            rolled("matrices of another N", "trained", "flow_amplitude"),
+            rolled("the closed form of another start", "imbalance", "closed_form"),
+            scaled("a balance that drifts", 1e6, "frozen_drift"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

@@ -15,6 +15,7 @@ from saddlescope.figures.beyond.saddle_nodes import ZERO, draw_graph, node_numbe
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
     FIXED,
@@ -89,7 +90,7 @@ class SaddleGraphFigure(AbstractFigure):
                 "lowest eigenvalue, as a share of the largest of all, at every point out of order: "
                 "strict saddles (T16)",
                 lowest[others],
-                -1e-3,
+                -0.02,
             ),
             at_least(
                 "lowest eigenvalue, as a share of the largest of all, at every point in order: "
@@ -105,13 +106,13 @@ class SaddleGraphFigure(AbstractFigure):
             at_most(
                 "distance in function space to it, E(ŷ − ŷ_S)², as a share of the first loss",
                 data["visit_distance"].to_numpy()[reached] / float(data["level_loss"][0]),
-                1e-4,
+                2e-5,
             ),
             within(
                 "the plateaus lie at its loss (T7)",
                 data["plateau_loss"].to_numpy()[reached],
                 np.broadcast_to(data["node_loss"].to_numpy()[path], reached.shape)[reached],
-                0.001,
+                6e-5,
             ),
             at_least(
                 "the nearest that any run comes to each point out of order, E(ŷ − ŷ_S)²: more than "
@@ -119,6 +120,18 @@ class SaddleGraphFigure(AbstractFigure):
                 data["least_distance"].to_numpy()[:, others].min(axis=0),
                 0.5 * float(data["level_loss"][-2] - data["level_loss"][-1]),
             ),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            rolled("indices of other fixed points", "node", "hessian_index"),
+            scaled("each pair counted twice", 2, "inversions"),
+            scaled("a Hessian with the other sign", -1.0, "lowest_eigenvalue"),
+            rolled("the path out of order", "level", "path"),
+            rolled("plateaus counted from the drop before", "level", "visited"),
+            scaled("the losses of a slightly other context length", 1.001, "node_loss"),
+            scaled("distances ten times as far", 10.0, "visit_distance"),
+            scaled("runs that come near points out of order", 0.3, "least_distance"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

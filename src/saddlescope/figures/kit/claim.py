@@ -44,7 +44,8 @@ class Verdict(StrEnum):
 class Claim:
     """What is claimed, what was measured, and whether it holds.
 
-    `expected` is `holds`, or `fails` with the `reason`.
+    `expected` is `holds`, or `fails` with the `reason`. `source` is where it was published; without
+    one it is a criterion of ours.
 
     >>> at_most("drift", 1e-10, 1e-8)
     Claim('drift' holds: 1e-10, at most 1e-08)
@@ -58,6 +59,15 @@ class Claim:
     verdict: Verdict
     expected: Verdict = Verdict.HOLDS
     reason: str = ""
+    source: str = ""
+
+    def stated_in(self, source: str) -> Claim:
+        """The same claim, as it was published there.
+
+        >>> print(equal("the loss drops once", 1, 1).stated_in("Z section 3.3"))
+        holds: Z section 3.3: the loss drops once [1 = 1]
+        """
+        return replace(self, source=source)
 
     def expected_to_fail(self, reason: str) -> Claim:
         """The same claim, known not to hold, and why."""
@@ -67,6 +77,11 @@ class Claim:
     def as_expected(self) -> bool:
         """Whether the verdict is the expected one."""
         return self.verdict == self.expected
+
+    @property
+    def statement(self) -> str:
+        """The claim, after where it was published."""
+        return f"{self.source}: {self.name}" if self.source else self.name
 
     @property
     def summary(self) -> str:
@@ -118,6 +133,7 @@ class Claim:
             "predicted": _plain(self.predicted),
             "tolerance": self.tolerance,
             "reason": self.reason,
+            "source": self.source,
         }
 
     def __repr__(self) -> str:
@@ -126,12 +142,12 @@ class Claim:
     def __str__(self) -> str:
         """The verdict, the claim and its numbers; in a second line why it was expected to fail."""
         mark = self.verdict if self.as_expected else f"{self.verdict.upper()}, UNEXPECTED"
-        line = f"{mark}: {self.name} [{self.summary}]"
+        line = f"{mark}: {self.statement} [{self.summary}]"
         return f"{line}\n  expected to fail: {self.reason}" if self.reason else line
 
     def _repr_html_(self) -> str:
         why = f"<br>expected to fail: {escape(self.reason)}" if self.reason else ""
-        words = f"<b>{self._outcome}</b>: {escape(self.name)} [{escape(self.summary)}]"
+        words = f"<b>{self._outcome}</b>: {escape(self.statement)} [{escape(self.summary)}]"
         return f"<p>{words}{why}</p>"
 
     @property

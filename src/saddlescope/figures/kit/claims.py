@@ -14,16 +14,22 @@ from numpy.typing import ArrayLike
 from saddlescope.figures.kit.claim import Claim, Relation, Verdict
 from saddlescope.tables import html_table, text_table
 
+PUBLISHED, OURS = "As published", "Criteria of ours"
+"""The headings of the two tables that claims stand in."""
+
 _HEADINGS = ("verdict", "expected", "claim", "numbers")
 
 
 @dataclass(frozen=True, repr=False)
 class Claims(Sequence[Claim]):
-    """An immutable sequence of claims: prints as a table.
+    """An immutable sequence of claims: prints as a table of what was published and one of ours.
 
     >>> from saddlescope.figures.kit.claim import at_most, equal
-    >>> Claims((at_most("drift", 1e-10, 1e-8), equal("drops", 4, 3)))
+    >>> claims = Claims((at_most("drift", 1e-10, 1e-8), equal("drops", 4, 3).stated_in("Z 4.2")))
+    >>> claims
     Claims(2: 1 as expected, 1 not)
+    >>> [claim.name for claim in claims.published], [claim.name for claim in claims.ours]
+    (['drops'], ['drift'])
     """
 
     claims: tuple[Claim, ...] = ()
@@ -37,6 +43,22 @@ class Claims(Sequence[Claim]):
     def unexpected(self) -> Claims:
         """Those whose verdict is another than expected."""
         return Claims(tuple(claim for claim in self.claims if not claim.as_expected))
+
+    @property
+    def published(self) -> Claims:
+        """Those that a paper states."""
+        return Claims(tuple(claim for claim in self.claims if claim.source))
+
+    @property
+    def ours(self) -> Claims:
+        """Those that no paper states: criteria of ours."""
+        return Claims(tuple(claim for claim in self.claims if not claim.source))
+
+    @property
+    def tables(self) -> dict[str, Claims]:
+        """The claims by the heading of the table that they stand in; no table is empty."""
+        parts = {PUBLISHED: self.published, OURS: self.ours}
+        return {heading: claims for heading, claims in parts.items() if claims}
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a claim; `measured` and `predicted` hold all of its numbers."""
@@ -57,6 +79,7 @@ class Claims(Sequence[Claim]):
             "relation": [claim.relation.value for claim in self.claims],
             "verdict": [claim.verdict.value for claim in self.claims],
             "expected": [claim.expected.value for claim in self.claims],
+            "source": [claim.source for claim in self.claims],
             "as_expected": np.array([claim.as_expected for claim in self.claims], dtype=bool),
             "count": np.array([np.asarray(one.measured).size for one in self.claims], dtype=int),
             "measured": np.array([measured for measured, _ in worst], dtype=float),
@@ -85,14 +108,20 @@ class Claims(Sequence[Claim]):
         return f"Claims({len(self)}: {len(self) - wrong} as expected{others})"
 
     def __str__(self) -> str:
-        return text_table(_HEADINGS, self._cells(), left=4)
+        return "\n\n".join(
+            f"{heading}\n{text_table(_HEADINGS, part._cells(), left=4)}"
+            for heading, part in self.tables.items()
+        )
 
     def _repr_html_(self) -> str:
-        return html_table(_HEADINGS, self._cells())
+        return "".join(
+            f"<p>{heading}</p>{html_table(_HEADINGS, part._cells())}"
+            for heading, part in self.tables.items()
+        )
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
-            (claim.verdict.value, claim.expected.value, claim.name, claim.summary)
+            (claim.verdict.value, claim.expected.value, claim.statement, claim.summary)
             for claim in self.claims
         ]
 

@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.setting.kinds import kind, part
 
@@ -23,6 +24,8 @@ class AbstractFigure(abc.ABC):
 
     `compute` trains and predicts and returns all numbers that the other two need, labelled;
     `claims` and `draw` see nothing else. `quick` is a reduced setting for tests and first looks.
+    `mistakes` names what could have gone wrong in the numbers; each of them costs a claim its
+    verdict.
     """
 
     id: ClassVar[str]
@@ -56,6 +59,10 @@ class AbstractFigure(abc.ABC):
     @abc.abstractmethod
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         """What is claimed about the figure, judged from its numbers."""
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Plausible errors in the numbers, of which the claims notice every one."""
+        return ()
 
     @abc.abstractmethod
     def draw(self, data: xr.Dataset) -> Figure:

@@ -8,23 +8,27 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.grokking_sheet import (
-    delay_claims,
+    GrokkingBounds,
     draw_grokking,
+    grokking_claims,
+    grokking_mistakes,
     grokking_numbers,
-    measure_claims,
 )
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedFigure
+
+_BOUNDS = GrokkingBounds(delay=20.0, ov=(0.95, 1.3), rank=0.3)
 
 
 @dataclass(frozen=True)
 class GrokkingRecorded(AbstractRecordedFigure):
-    """Figure 7 at p = 113 with 30 % of the pairs, from recorded metrics."""
+    """Grokking at p = 113 with 30 % of the pairs, from recorded metrics."""
 
     id = "grokking-recorded"
     title = "Grokking at p = 113 with 30 % of the pairs, three seeds"
-    source = "Nanda et al. 2023; Mainali and Teixeira, Figure 7; recorded on an NVIDIA H200"
+    source = "after Nanda et al. 2023, and Mainali and Teixeira; recorded on an NVIDIA H200"
     text = (
         "The setting of Nanda et al. (one layer, d_model 128, four heads, ReLU, no LayerNorm, "
         "AdamW with weight decay 1, full batch; `GrokkingExperiment.large`), 20 000 steps, "
@@ -37,7 +41,10 @@ class GrokkingRecorded(AbstractRecordedFigure):
         return grokking_numbers(self.read())
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        return (*delay_claims(data), *measure_claims(data))
+        return grokking_claims(data, _BOUNDS)
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return grokking_mistakes()
 
     def draw(self, data: xr.Dataset) -> Figure:
         return draw_grokking(data)

@@ -8,6 +8,7 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.mainali import induction_sheet
 from saddlescope.figures.mainali.induction_sheet import AbstractInductionFigure
 from saddlescope.transformer import Corpus, InductionExperiment
@@ -20,7 +21,7 @@ class Induction(AbstractInductionFigure):
     id = "induction"
     verb = "transformer"
     title = "How attention-only decoders come to learn in context"
-    source = "after Mainali and Teixeira, Figures 5 and 6"
+    source = "after Mainali and Teixeira, on non-linear transformers"
     text = (
         "Attention-only decoders of several depths, trained alike, on one time axis: loss, "
         "in-context score (loss late in the context minus loss early in it), prefix matching of "
@@ -34,12 +35,15 @@ class Induction(AbstractInductionFigure):
     rows = tuple(induction_sheet.LABELS)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        bounds = induction_sheet.bounds_of(self.experiment)
         return (
             induction_sheet.emergence_claim(data),
-            *induction_sheet.rank_claims(data),
-            *induction_sheet.distance_claims(data),
-            *induction_sheet.pace_claims(data),
+            *induction_sheet.rank_claims(data, bounds),
+            *induction_sheet.distance_claims(data, bounds),
         )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (*induction_sheet.rank_mistakes(), *induction_sheet.distance_mistakes())
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:

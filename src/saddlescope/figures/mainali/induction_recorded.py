@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.mainali import induction_sheet
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedInduction
 
 
 @dataclass(frozen=True)
 class InductionRecorded(AbstractRecordedInduction):
-    """Figures 5 and 6 with wider decoders and three seeds, from recorded metrics."""
+    """Distances and ranks of wider decoders and three seeds, from recorded metrics."""
 
     id = "induction-recorded"
     title = "Induction at the larger preset, three seeds: the same emergence, the same fall of QK"
-    source = "Mainali and Teixeira, Figures 5 and 6, recorded on an NVIDIA H200"
+    source = "after Mainali and Teixeira, Figure 5 and its like; recorded on an NVIDIA H200"
     text = (
         "Attention-only decoders of 256 dimensions and eight heads, 3000 steps on random tokens "
         "that repeat with a random period (`InductionExperiment.large`), trained once on a GPU by "
@@ -35,7 +36,12 @@ class InductionRecorded(AbstractRecordedInduction):
                 "one seed of four layers learns in context without a head that matches prefixes "
                 "on the probes, so that only what the context saves tells its emergence"
             ),
-            *induction_sheet.rank_claims(data),
-            *induction_sheet.distance_claims(data),
-            *induction_sheet.pace_claims(data),
+            *induction_sheet.rank_claims(data, induction_sheet.LARGE),
+            *induction_sheet.distance_claims(data, induction_sheet.LARGE),
+            induction_sheet.deeper_claim(data).expected_to_fail(
+                "at this size it falls from two layers to three and rises again to four"
+            ),
         )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (*induction_sheet.rank_mistakes(), *induction_sheet.distance_mistakes())

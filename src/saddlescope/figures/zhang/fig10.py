@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, sheet_of
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import mixture
 from saddlescope.figures.zhang.mixture import LOSSES
+from saddlescope.figures.zhang.staircase import conserved_claim
 from saddlescope.setting import Setting
-from saddlescope.theory import plateau_losses
 
 _LONG = mixture.MIXTURE.replace(until=20_000.0, spacing="log")
 
@@ -52,17 +53,16 @@ class Figure10(AbstractFigure):
 
     def compute(self, watch: Watch) -> xr.Dataset:
         data = mixture.mixture_curves(watch, self.setting, self.shares)
-        fresh = mixture.with_share(self.setting, 0.0).task
         times = {
             f"{name}_time": (("share", "seed"), mixture.half_fall_times(data, name))
             for name in ("in_weight", "in_context")
         }
-        return data.assign({**times, "level_loss": ("level", plateau_losses(fresh)[[0, -1]])})
+        return data.assign(times)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         pure = [data.isel(share=data["share"].to_numpy() == share) for share in (0, 1)]
         mixed = data.isel(share=(data["share"] > 0) & (data["share"] < 1))
-        zero, last = data["level_loss"].to_numpy()
+        zero = float(data["level_loss"][0])
         published = data.sel(time=slice(None, self.published_until))
         published_end = published.isel(time=-1, share=data["share"].to_numpy() > 0)
         gaps = [np.abs(published[name] - published[f"one_head_{name}"]).max() for name in LOSSES]
@@ -73,36 +73,34 @@ class Figure10(AbstractFigure):
                 "in weight before in context: ratio of the times of half fall, 0 < ρ < 1",
                 mixed["in_weight_time"] / mixed["in_context_time"],
                 1.0,
-            ),
+            ).stated_in("Z section 7.1, Figure 10"),
             at_least(
                 "at ρ = 0 nothing is learned in weight, at ρ = 1 nothing in context: least loss",
                 [pure[0]["in_weight"].min("time"), pure[1]["in_context"].min("time")],
                 zero - 1e-6,
-            ),
+            ).stated_in("Z Figure 10"),
+            *mixture.anchor_claims(data),
             relatively_within(
-                "at ρ = 0 the loss ends at the last level of the pure task (T7)",
-                pure[0]["training"].isel(time=-1),
-                last,
-                1e-6,
-            ),
-            relatively_within(
-                "all three losses end at those of the best linear predictor (T6)", ends, bests, 1e-3
+                "all three losses end at those of the best linear predictor (T6)", ends, bests, 5e-4
             ),
             at_least(
                 "where the published runs end, ρ > 0, the loss is above that optimum by a factor",
                 published_end["training"] / published_end["best_training"],
-                1.02,
+                1.03,
             ),
             at_most(
-                "until then the heads move as one (T10): largest distance of the losses", gaps, 2e-3
+                "until then the heads move as one (T10): largest distance of the losses", gaps, 1e-3
             ),
             at_least(
                 "in the end the context is trusted, not memory: in-weight loss at ρ < 1 over zero",
                 mixed["in_weight"].isel(time=-1) / zero,
-                1.0,
+                1.01,
             ),
-            at_most("conserved quantities drift by at most (T14)", data["conserved_drift"], 1e-7),
+            conserved_claim(data, "Z 17"),
         )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return mixture.mixture_mistakes()
 
     def draw(self, data: xr.Dataset) -> Figure:
         count, last = data.sizes["share"], float(data["time"][-1])

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import rank_runs, staircase
 from saddlescope.setting import Setting
@@ -63,8 +64,17 @@ class Figure4(AbstractFigure):
         first = data.isel(seed=slice(data.sizes["predicted_seed"]))
         return (
             *rank_runs.rank_claims(data),
-            staircase.timing_claim(name, first, 0.01),
+            staircase.timing_claim(name, first, 0.006),
             staircase.missing_claim(first),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            *rank_runs.rank_mistakes(self.setting),
+            scaled("drops late by a hundredth of their time", 1.01, "drop_time"),
+            scaled("predictions of a start twice as large", 0.5, "predicted_drop_time"),
+            rolled("drops of other seeds", "seed", "drop_time"),
+            rolled("predictions of another rank", "rank", "predicted_drop_time"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

@@ -11,18 +11,22 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import GivenStart
+from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
-from saddlescope.figures.kit.claim import Claim, at_most, relatively_within
+from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled
 from saddlescope.figures.kit.panels import colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import plateau_waits, staircase
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
-from saddlescope.theory import dormant_staircase, plateau_losses
+from saddlescope.theory import dormant_staircase, modes, plateau_losses
 
 # The grid of records begins at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
+# From random starts the estimate is this share of the wait in the median, of thirty waits.
+_ESTIMATED_SHARE = 0.64
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Figure7(AbstractFigure):
     """How long each plateau lasts: the estimate of Z 68 and 73, T12, T13 and T18 beside the run."""
 
     setting: Setting = staircase.STAIRCASE
+    starts: int = 100
 
     id = "fig7"
     title = "How long each plateau lasts"
@@ -41,21 +46,25 @@ class Figure7(AbstractFigure):
         "the value at the plateau's start of the head that will learn. Where heads start on the "
         "eigenvectors with value, key and query of one length, as the estimate supposes, it is "
         "right to two per cent; from the papers' own random starts it gives the scale alone, "
-        "usually about half of the wait. (c) Why: the estimate of the time that is left, through "
-        "the plateau. The key and query of the head must first turn to the eigenvector; once "
-        "they have, the estimate is right. The times are in proportion to one over the scale of "
-        "the start, as estimated, but for a few close races between heads (5 of 114 drops of "
+        "usually some two thirds of the wait. (c) Why: the estimate of the time that is left, "
+        "through the plateau. The key and query of the head must first turn to the eigenvector; "
+        "once they have, the estimate is right. The times are in proportion to one over the scale "
+        "of the start, as estimated, but for a few close races between heads (5 of 114 drops of "
         "thirty starts are off by over two per cent), and predicting each head's own course "
         "(T13) gives them to a per cent. What 1/(λ_d² v) is for a head on its eigenvector, an "
         "integral over the initial weights is for any head (T18, triangles): it gives the first "
-        "drop, and the later ones up to the order of the scale."
+        "drop, and the later ones up to the order of the scale. Over a hundred starts, of which "
+        "only the drops are kept, the times t_m spread the more the larger m, as published. That "
+        "later plateaus last longer is true of the second and later ones in the median; the "
+        "first, on which heads still turn, is longer than the second in most starts, and in few "
+        "does every plateau outlast the one before."
     )
     seconds = 7.0
     varied = (*staircase.FIXED, "rank", "at", "spacing")
 
     @classmethod
     def quick(cls) -> Figure7:
-        return cls(staircase.QUICK_STAIRCASE)
+        return cls(staircase.QUICK_STAIRCASE, starts=20)
 
     def compute(self, watch: Watch) -> xr.Dataset:
         base, scale = self.setting, staircase.initial_scale(self.setting)
@@ -76,8 +85,11 @@ class Figure7(AbstractFigure):
         starts = base.init.ensemble(base.model, base.task, np.array(base.seeds))
         integrals = dormant_staircase(base.model, base.task, starts).time
         came = np.where(integrals <= base.method.end, integrals, np.nan)
+        many = watch.train("starts", base.replace(keep="drops", seeds=self.starts))
         return data.assign(
-            halved_drop_time=(("seed", "drop"), drops), integral_drop_time=(("seed", "drop"), came)
+            halved_drop_time=(("seed", "drop"), drops),
+            integral_drop_time=(("seed", "drop"), came),
+            start_drop_time=(("start", "drop"), many.summary()["drop_time"].to_numpy()),
         )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -93,49 +105,52 @@ class Figure7(AbstractFigure):
         whole, halved = (data[name].to_numpy()[twice] for name in ("drop_time", "halved_drop_time"))
         integrals = data["integral_drop_time"].to_numpy()
         off = np.abs(integrals / data["drop_time"].to_numpy() - 1)
-        misses = np.maximum(estimate / wait, wait / estimate)
         return (
+            *_spread_claims(data["start_drop_time"].to_numpy()),
             relatively_within(
-                "from starts on the eigenvectors each wait is τ/(λ_d² v) (Z 68, 73)",
+                "from starts on the eigenvectors each wait is τ/(λ_d² v)",
                 data["aligned_wait"].to_numpy()[aligned],
                 data["aligned_estimate"].to_numpy()[aligned],
-                0.03,
-            ),
+                0.025,
+            ).stated_in("Z 68, 73"),
             relatively_within(
-                "so it is from random starts, with v of the head that will learn (Z 68, 73)",
+                "so it is from random starts, with v of the head that will learn",
                 wait,
                 estimate,
                 0.1,
-            ).expected_to_fail(
+            )
+            .stated_in("Z 68, 73")
+            .expected_to_fail(
                 "the estimate supposes a head with v = ‖k‖ = ‖q‖ on its eigenvector; from a random "
-                "start key and query must turn to it first, which takes about half of the wait"
+                "start key and query must turn to it first, which takes a good part of the wait"
             ),
-            at_most(
-                "from random starts the estimate is right in scale: it is off by a factor of, in "
-                "the median",
-                np.median(misses),
-                3.0,
+            within(
+                "from random starts the estimate is right in scale: the share of the wait that it "
+                "is, in the median",
+                np.median(estimate / wait),
+                _ESTIMATED_SHARE,
+                0.1,
             ),
             at_most(
                 "once the head has turned to its eigenvector the rest of the wait is that of one "
                 "head (T12): relative error, in nine of ten waits at most",
                 np.quantile(np.abs(rest / predicted - 1), 0.9),
-                plateau_waits.TURNED,
+                0.08,
             ),
             at_most(
-                "halving the start doubles the drop times (Z 68, 73: t in proportion to 1/v): "
-                "relative error, in nine of ten at most",
+                "halving the start doubles the drop times (t in proportion to 1/v): relative "
+                "error, in nine of ten at most",
                 np.quantile(np.abs(halved / (2 * whole) - 1), 0.9),
-                0.02,
-            ),
+                0.015,
+            ).stated_in("Z 68, 73"),
             staircase.timing_claim(
-                "drops come when predicted from the initial weights alone (T13)", data
+                "drops come when predicted from the initial weights alone (T13)", data, 0.005
             ),
             at_most(
                 "from any start the first comes when the integral that takes the place of 1/(λ² v) "
                 "says (T18): relative error",
                 off[:, 0],
-                2e-5,
+                1e-5,
             ),
             at_most(
                 "the later ones too, but for an error of the order of the scale: in the median",
@@ -145,12 +160,69 @@ class Figure7(AbstractFigure):
             at_most("and at worst", off[np.isfinite(off)], 0.1),
         )
 
+    def mistakes(self) -> tuple[Mistake, ...]:
+        values = np.sort(modes(self.setting.task).drive)[::-1]
+        return (
+            scaled("the estimate of Z 68 three times too large", 3.0, "estimated_wait"),
+            scaled("the estimate of Z 68 half as large", 0.5, "estimated_wait"),
+            scaled("λ in place of λ²", np.sqrt(values), "aligned_estimate", "estimated_wait"),
+            scaled("the same start where it should be halved", 0.5, "halved_drop_time"),
+            scaled("drops a hundredth late", 1.01, "drop_time"),
+            scaled("steps of rate .02 in place of flow time", 1 / 0.04, "drop_time"),
+            rolled("predictions of other seeds", "seed", "predicted_drop_time"),
+            rolled("integrals of other seeds", "seed", "integral_drop_time"),
+            scaled("integrals without the delay before half-way", 1.001, "integral_drop_time"),
+            scaled("one head with a tenth more to wait", 1.1, "predicted_rest"),
+            changed("drops counted from the last", "start_drop_time", by=lambda one: one[:, ::-1]),
+        )
+
     def draw(self, data: xr.Dataset) -> Figure:
         draws = (_draw_times, _draw_waits, _draw_progress)
         drawing = panels.grid(draws, data, 3, width=3.4, height=3.0)
         for panel in drawing.axes:
             panels.legend(panel, 2)
         return drawing
+
+
+def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
+    """How drop times `[start, drop]` spread, and which plateaus last longer (Z 4.3, D.6)."""
+    waits = np.diff(drops, axis=1, prepend=0.0)
+    longer = waits[:, 1:] > waits[:, :-1]
+    whole = np.isfinite(drops).all(axis=1)
+    # Those that have not come yet come later than all that have.
+    quartiles = np.quantile(
+        np.where(np.isnan(drops), np.inf, drops), [0.25, 0.75], axis=0, method="lower"
+    )
+    known = np.isfinite(quartiles[1])
+    spread = quartiles[1, known] - quartiles[0, known]
+    typical = np.median(waits[:, known], axis=0)
+    return (
+        at_least(
+            "the spread of t_m over random starts grows with m: range of its middle half over "
+            "that of the drop before",
+            spread[1:] / spread[:-1],
+            1.3,
+        ).stated_in("Z section D.6"),
+        equal(
+            "later plateaus last longer: starts of those that drop D times in which each outlasts "
+            "the one before",
+            longer[whole].all(axis=1).sum(),
+            whole.sum(),
+        )
+        .stated_in("Z section 4.3")
+        .expected_to_fail(
+            "so it is in 23 of the first 169 starts that drop four times; in six of ten the first "
+            "plateau, on which heads still turn, is longer than the second"
+        ),
+        at_least(
+            "from the second on they do in the median: over the one before",
+            typical[2:] / typical[1:-1],
+            2.0,
+        ),
+        at_most(
+            "but the second does not: over the first, in the median", typical[1] / typical[0], 0.9
+        ),
+    )
 
 
 def _draw_times(axes: Axes, data: xr.Dataset) -> None:

@@ -15,6 +15,7 @@ from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, shifted
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import staircase
 from saddlescope.measure import first_crossing
@@ -69,30 +70,41 @@ class Figure8(AbstractFigure):
         large = resting[..., None] & (shortest > 0)
         return (
             equal(
-                "values that have grown once m eigenvectors are learned: m/R, rounded up (Z E.4)",
+                "values that have grown once m eigenvectors are learned: m/R, rounded up",
                 data["grown_values"].to_numpy()[reached],
                 grown[reached],
-            ),
+            ).stated_in("Z section E.4, Figure 8"),
             relatively_within(
                 "a new value is half grown when the drop after m = 0, R, 2R, … comes",
                 data["growth_time"].to_numpy()[new],
                 data["drop_time"].to_numpy()[new],
-                0.02,
-            ),
+                0.01,
+            ).stated_in("Z Figure 8"),
             relatively_within(
                 "on plateaus at multiples of R, and at the end, values are those of the shortest "
                 "weights (T8)",
                 data["plateau_value"].to_numpy()[large],
                 np.broadcast_to(shortest, large.shape)[large],
-                0.01,
+                0.004,
             ),
             within(
                 "these plateaus lie at the losses of the fixed points (T7)",
                 data["plateau_loss"].to_numpy()[resting],
                 on_levels[resting],
-                0.001,
-            ),
-            *staircase.timing_claims(data, 0.01),
+                5e-6,
+            ).stated_in("Z 24, 59"),
+            *staircase.timing_claims(data, 0.002),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            *staircase.wrong_levels(self.setting),
+            *staircase.wrong_times(0.005),
+            shifted("one head too many that has grown", 1.0, "grown_values"),
+            rolled("heads counted from the drop before", "level", "grown_values"),
+            rolled("the values of other heads", "head", "plateau_value"),
+            scaled("weights two per cent longer than the shortest", 1.02, "minimal_value"),
+            scaled("values half grown two per cent late", 1.02, "growth_time"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, join, legend, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import rank_runs
@@ -56,6 +57,9 @@ class Figure9(AbstractFigure):
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return rank_runs.rank_claims(data)
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return rank_runs.rank_mistakes(self.setting)
 
     def draw(self, data: xr.Dataset) -> Figure:
         count = data.sizes["rank"]

@@ -14,6 +14,7 @@ from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, shifted
 from saddlescope.figures.kit.panels import THEORY, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import with_merged_heads
@@ -102,25 +103,31 @@ class InitScale(AbstractFigure):
                 "merged: the plateau grows as ln(1/w) over the growth rate of Λ² (T11)",
                 slopes,
                 np.full(slopes.shape, 1 / float(data["growth_rate"])),
-                0.01,
-            ),
+                1e-3,
+            ).stated_in("Z 51"),
             within(
                 "separate: the time to half the loss goes as a power of w, -1 (T12)",
                 powers,
                 np.full(powers.shape, -1.0),
-                0.02,
-            ),
+                0.005,
+            ).stated_in("Z 68, 73"),
             relatively_within(
                 "separate: drops at small scales come when predicted (T13)",
                 drop_times[small][np.isfinite(predicted)],
                 predicted[np.isfinite(predicted)],
-                0.03,
+                0.01,
+            ),
+            within(
+                "every start ends at the least loss (T7)",
+                data["loss"].isel(time=-1),
+                np.full(drops.shape, data["level_loss"].to_numpy()[-1]),
+                1e-6,
             ),
             at_most(
                 "a larger start is faster: time to half the loss over that at the scale before",
                 half_times[:, 1:] / half_times[:, :-1],
                 1.0,
-            ),
+            ).stated_in("Z Figure 6 (ICML 2025)"),
             equal(
                 "drops at the smallest scale: one merged, all D separate; at the largest one",
                 drops[:, [0, -1]].reshape(4, -1).T,
@@ -129,18 +136,31 @@ class InitScale(AbstractFigure):
             at_most(
                 "the smallest start waits: its rate of decay at first, over the highest",
                 waiting[:, 0],
-                0.01,
+                3e-5,
             ),
             at_least(
                 "the largest start does not: its rate of decay is highest at first",
                 waiting[:, -1],
                 0.99,
-            ),
+            ).stated_in("Z Figure 6 (ICML 2025)"),
             at_most(
                 "at the largest scale the loss decays by a frozen kernel: error over its excess",
                 lazy_error,
-                0.15,
-            ),
+                0.13,
+            ).stated_in("Z Figure 6 (ICML 2025)"),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return (
+            scaled("the growth rate of Λ in place of Λ²", 3.0, "growth_rate"),
+            scaled("a clock two per cent slow", 1.02, "time", "half_time"),
+            rolled("merged and separate exchanged", "model", "half_time", "drop_count"),
+            rolled("the losses of another scale", "scale", "half_time"),
+            scaled("predictions of a start twice as large", 0.5, "small_drop_time"),
+            shifted("one drop too many", 1.0, "drop_count"),
+            scaled("a kernel with a factor one half", 0.5, "initial_rate"),
+            rolled("the frozen kernel of the other model", "model", "lazy_loss"),
+            scaled("a least loss one per cent too high", 1.01, "level_loss"),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

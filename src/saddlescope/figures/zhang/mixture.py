@@ -11,14 +11,23 @@ from matplotlib.axes import Axes
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, within
+from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled
 from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import MERGED
 from saddlescope.figures.zhang.staircase import FIXED
 from saddlescope.measure import first_crossing, first_record
 from saddlescope.setting import Setting
-from saddlescope.task import TaskPool
-from saddlescope.theory import block_loss, block_optimum, drive_matrix, one_head
+from saddlescope.task import AbstractData, TaskPool
+from saddlescope.theory import (
+    block_loss,
+    block_optimum,
+    drive_matrix,
+    minimum,
+    one_head,
+    plateau_losses,
+)
 from saddlescope.theory.parametrisation import population_law
 
 MIXTURE = MERGED.replace(
@@ -56,7 +65,9 @@ def with_share(setting: Setting, share: float) -> Setting:
 def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> xr.Dataset:
     """The three losses of each share, trained and by the one head, over (share, seed, time).
 
-    With them: the optimum's losses, the drive's rate and what the conserved quantities drift.
+    With them: the optimum's losses, the drive's rate and what the conserved quantities drift; the
+    loss of predicting zero, and of the map that learns in context alone, on fresh tasks and on
+    random labels (`level_loss`, `random_label_loss`).
     """
     parts = []
     for share in watch.each(shares):
@@ -83,7 +94,69 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
                 f"best_{name}": block_loss(law, best.coefficients),
             }
         parts.append(xr.Dataset(numbers, {"seed": list(one.seeds), "time": run.time}))
-    return xr.concat(parts, xr.Variable("share", list(shares)), data_vars="all")
+    data = xr.concat(parts, xr.Variable("share", list(shares)), data_vars="all")
+    return data.assign(_pure_losses(with_share(setting, 0.0).task))
+
+
+def anchor_claims(data: xr.Dataset) -> tuple[Claim, ...]:
+    """Losses that are known without the statistics of all blocks: at the start, and at ρ = 0."""
+    zero, least = data["level_loss"].to_numpy()
+    first = np.stack([data[name].isel(time=0) for name in LOSSES])
+    pure = data.isel(share=data["share"].to_numpy() == 0, time=-1)
+    known = {"training": least, "in_context": least, "in_weight": float(data["random_label_loss"])}
+    return (
+        within(
+            "every loss begins at that of predicting zero, tr Λ",
+            first,
+            np.full(first.shape, zero),
+            1e-9,
+        ),
+        within(
+            "at ρ = 0 training and in-context loss end at the last level (T7), the in-weight loss "
+            "at tr Λ + tr(WᵀΛWΛ)/N",
+            [pure[name].to_numpy().ravel() for name in known],
+            [np.full(pure["training"].size, value) for value in known.values()],
+            1e-9,
+        ),
+    )
+
+
+def mixture_mistakes() -> tuple[Mistake, ...]:
+    """Errors that training and the one head would share, and some that they would not."""
+
+    def both(*names: str) -> list[str]:
+        return [prefix + name for name in names for prefix in ("", "one_head_", "best_")]
+
+    def without_share(data: xr.Dataset) -> xr.Dataset:
+        return data.assign(
+            {f"{kind}training": data[f"{kind}in_context"].variable for kind in ("", "one_head_")}
+        )
+
+    def exchanged(data: xr.Dataset) -> xr.Dataset:
+        pairs = [*zip(both("in_weight"), both("in_context"), strict=True)]
+        pairs.append(("in_weight_time", "in_context_time"))
+        swaps = {one: data[other].variable for one, other in pairs}
+        return data.assign(swaps | {other: data[one].variable for one, other in pairs})
+
+    halved = "training with a factor one half"
+    return (
+        scaled("the in-weight loss half as large again", 1.5, *both("in_weight")),
+        scaled(halved, 0.5, *both("training")),
+        Mistake("a training loss that ignores the share", without_share),
+        Mistake("the two tests exchanged", exchanged),
+        rolled("the curves of another share", "share", *both(*LOSSES)),
+        changed("the shares counted from the other end", "training", by=lambda one: one[::-1]),
+        scaled("the last level of another context length", [1, 0.99], "level_loss"),
+    )
+
+
+def _pure_losses(task: AbstractData) -> dict[str, Any]:
+    r"""Of the pure task: its first and last level, and $\mathrm{tr}\,\Lambda +
+    \mathrm{tr}(W_*^	op\Lambda W_*\Lambda)/N$, the loss of its minimum on random labels."""
+    levels, best = plateau_losses(task)[[0, -1]], minimum(task).effective_map
+    covariance = population_law(task).moments().query
+    spread = np.trace(best.T @ covariance @ best @ covariance) / (task.fixed_length or np.nan)
+    return {"level_loss": ("level", levels), "random_label_loss": levels[0] + spread}
 
 
 def half_fall_times(data: xr.Dataset, name: str) -> FloatArray:

@@ -15,8 +15,9 @@ from saddlescope.arrays import nan_padded
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit import panels
-from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
+from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled, shifted, swapped
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.merged_run import with_merged_heads
 from saddlescope.figures.zhang.staircase import STAIRCASE
@@ -30,6 +31,12 @@ from saddlescope.trajectory import Trajectory
 _SEPARATE = STAIRCASE.replace(
     method=GradientDescent(0.4, steps=8000), init_scale=0.05, points=1000, seeds=4
 )
+_KINDS = ("merged", "separate")
+# The relative variance of a squared label and of the mean over mirrored prompts: 2 × 3.8.
+_POWER_VARIANCE = 7.6
+# On fewer prompts than these the two kinds of attention fit different parts of their noise, and
+# their plateaus lie a twelfth of the fall apart at worst; on as many, a thirtieth.
+_MANY_PROMPTS, _FEW = 800, 0.1
 
 
 @dataclass(frozen=True)
@@ -73,36 +80,75 @@ class Softmax(AbstractFigure):
             init_scale=self.merged_scale, steps=self.merged_steps
         )
         parts = []
-        for name, setting in watch.each({"merged": merged, "separate": separate}.items()):
+        for name, setting in watch.each(zip(_KINDS, (merged, separate), strict=True)):
             softmax, linear = (
                 watch.train(f"{name}-{activation}", setting.replace(activation=activation))
                 for activation in watch.each(("softmax", "linear"))
             )
             shares = _first_order(softmax, modes(task).basis) / modes(task).amplitude
             parts.append(_numbers(name, softmax, linear, shares))
-        return xr.merge(parts)
+        return xr.merge(parts).assign(label_power=float(modes(task).query_eigenvalues.sum()))
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         seeds, dimension = data.sizes["seed"], data.sizes["direction"]
         distances = _distance(data, "separate")
+        first = np.stack([data[f"{name}_loss"].to_numpy()[:, 0] for name in _KINDS])
+        drops, linear = (
+            np.stack([_first_drops(data, name, kind) for name in _KINDS])
+            for kind in ("loss", "linear_loss")
+        )
         return (
-            equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)),
-            at_least("separate: the loss drops several times", data["separate_drops"], 3),
+            equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)).stated_in(
+                "Z Figure 5 (ICML 2025)"
+            ),
+            equal(
+                "separate: the loss drops several times, once for each eigenvector",
+                data["separate_drops"],
+                np.full(seeds, dimension),
+            ).stated_in("Z Figure 5 (ICML 2025)"),
+            # The standard error of the labels' power over so many prompts, three times.
+            relatively_within(
+                "the loss begins at the labels' power, tr Λ",
+                first,
+                float(data["label_power"]),
+                3 * np.sqrt(_POWER_VARIANCE / self.prompts),
+            ),
+            within(
+                "the first drop comes about when linear attention's does: ratio of their times",
+                drops / linear,
+                1.0,
+                0.3,
+            ),
             at_most(
                 "merged: it falls to where linear attention does, share of the fall between them",
                 _distance(data, "merged")[:, 1],
-                0.05,
+                0.03,
             ),
             at_most(
                 "separate: its plateaus lie where linear attention has them, in the same way",
                 distances[np.isfinite(distances)],
-                0.1,
+                _FEW if self.prompts < _MANY_PROMPTS else 0.05,
             ),
             equal(
                 "separate: eigenvectors are learned in falling order of eigenvalue",
                 _learning_order(data["separate_learned"].to_numpy()),
                 np.tile(np.arange(1, dimension + 1), (seeds, 1)),
-            ),
+            ).stated_in("Z Figure 5 (ICML 2025)"),
+        )
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        losses = [f"{name}_{kind}" for name in _KINDS for kind in ("loss", "linear_loss")]
+        levels = [f"{name}_{kind}level" for name in _KINDS for kind in ("", "linear_")]
+        return (
+            scaled("a loss with a factor one half", 0.5, *losses, *levels),
+            swapped("merged and separate exchanged", "merged_drops", "separate_drops"),
+            shifted("a fifth drop", 1.0, "separate_drops"),
+            rolled("plateaus counted from the drop before", "level", "separate_level"),
+            scaled("plateaus of a context half as long", 1.15, "separate_level"),
+            scaled("a merged end of another context", 1.3, "merged_level"),
+            rolled("eigenvectors in another order", "direction", "separate_learned"),
+            rolled("linear attention from another start", "level", "separate_linear_level"),
+            changed("learned from the last to the first", "separate_learned", by=_backwards),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:
@@ -177,6 +223,18 @@ def _learning_order(shares: FloatArray) -> FloatArray:
     """The directions in the order in which half of their last share is learned, from 1, [S, D]."""
     half = first_crossing(np.moveaxis(shares, 1, -1), shares[:, -1] / 2, rising=True)
     return half.argsort(axis=1, kind="stable").astype(np.float64) + 1
+
+
+def _first_drops(data: xr.Dataset, name: str, kind: str) -> FloatArray:
+    """When the losses of a kind are midway between linear attention's first two plateaus."""
+    levels = data[f"{name}_linear_level"].to_numpy()
+    loss = data[f"{name}_{kind}"].to_numpy()
+    middle = np.full(len(loss), (levels[0] + levels[1]) / 2)
+    return first_crossing(loss, middle, data[f"{name}_time"].to_numpy())
+
+
+def _backwards(shares: xr.DataArray) -> xr.DataArray:
+    return shares.isel(direction=slice(None, None, -1))
 
 
 def _draw_loss(axes: Axes, data: xr.Dataset, name: str) -> None:

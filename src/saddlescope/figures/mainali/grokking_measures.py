@@ -1,4 +1,4 @@
-"""Figure 7 of Mainali and Teixeira: grokking through the same measures."""
+"""Grokking through the measures of the theory, in a setting that takes a minute."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from saddlescope.figures.mainali.grokking_sheet import AbstractGrokkingFigure
 
 
 @dataclass(frozen=True)
-class MT7(AbstractGrokkingFigure):
+class GrokkingMeasures(AbstractGrokkingFigure):
     """The OV subspace settles late, with the test error."""
 
-    id = "mt7"
+    id = "grokking-measures"
     title = "In grokking the OV subspace settles late, with the test error"
-    source = "Mainali and Teixeira, Figure 7"
+    source = "after Mainali and Teixeira, on modular arithmetic (no figure of theirs)"
     text = (
         "Addition modulo 53, half of the pairs in training: a setting that groks in about a "
         "minute. Training is perfect long before the test is (dotted: test accuracy .9). The OV "
@@ -21,5 +21,5 @@ class MT7(AbstractGrokkingFigure):
         "the embedding gathers its power in a few frequencies, and the ranks fall. The recorded "
         "run has the setting of Nanda et al. with p = 113."
     )
-    # After figure 3, whose run it reads; alone it takes as long as that.
+    # After mt3, whose run it reads; alone it takes as long as that.
     seconds = 5.0
