@@ -20,7 +20,7 @@ from saddlescope.cli import main
 main(["reproduce", *{figures!r}, "--no-film", "--out", {folder!r}])
 """
 # They take longer by nature: sampled prompts, depth, and transformers.
-_LONG = {"softmax", "depth", "mt5", "mt6", "mt7"}
+_LONG = {"softmax", "depth", "mt5", "emergence-ranks", "grokking-measures"}
 
 
 def measure(quick: bool) -> Findings:

@@ -17,6 +17,7 @@ from saddlescope.figures.beyond.task_pool import TaskPoolFigure
 from saddlescope.figures.kit.claim import Claim, Relation, Verdict
 from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
+from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.emergence_ranks import EmergenceRanks
 from saddlescope.figures.mainali.grokking import Grokking
@@ -90,6 +91,7 @@ __all__ = [
     "AbstractFigure",
     "Claim",
     "Claims",
+    "Mistake",
     "Relation",
     "Verdict",
     "Watch",
