@@ -41,6 +41,7 @@ from saddlescope.figures.zhang.fig8 import Figure8
 from saddlescope.figures.zhang.fig9 import Figure9
 from saddlescope.figures.zhang.fig10 import Figure10
 from saddlescope.figures.zhang.init_scale import InitScale
+from saddlescope.figures.zhang.long_contexts import LongContexts
 from saddlescope.figures.zhang.softmax import Softmax
 
 FIGURES: tuple[type[AbstractFigure], ...] = (
@@ -55,6 +56,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     Figure10,
     Softmax,
     InitScale,
+    LongContexts,
     MT1,
     MT2,
     MT3,

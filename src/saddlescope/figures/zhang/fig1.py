@@ -69,12 +69,12 @@ class Figure1(AbstractFigure):
         attention = merged_run.until_converged(self.setting)
         settings = {"attention": attention, "network": merged_run.as_network(attention)}
         run, other = (watch.train(name, one) for name, one in watch.each(settings.items()))
-        apart = run.dataset["effective_map"].to_numpy() - other.dataset["effective_map"].to_numpy()
         balance, axes = run.dataset["value_balance"].to_numpy(), ("seed", "time")
         data = merged_run.merged_numbers(run).drop_vars("predicted_diagonal")
+        data = data.merge(merged_run.block_numbers(watch, run))
         return data.assign(
             network_loss=(axes, other.loss),
-            network_distance=(axes, np.abs(apart).max(axis=(2, 3))),
+            network_distance=(axes, merged_run.map_distance(run, other)),
             balance_change=(axes, np.abs(balance - balance[:, :1]).max(axis=(2, 3))),
             value_square=(axes, (run.dataset["v"].to_numpy() ** 2).sum(axis=2)),
             prompt_distance=("seed", _prompt_distances(run, self.prompts)),
@@ -123,6 +123,7 @@ class Figure1(AbstractFigure):
                 data["predicted_drop_time"],
                 2e-7,
             ),
+            merged_run.block_claim(data, "Z section C.1"),
             conserved_claim(data, "Z 17"),
         )
 
@@ -133,6 +134,7 @@ class Figure1(AbstractFigure):
             rolled("the network's loss from other weights", "seed", "network_loss"),
             scaled("half of the loss, in both models", 0.5, "loss", "network_loss"),
             shifted("a second drop", 1.0, "drop_count"),
+            shifted("blocks that do not start at zero", 1e-5, "block_size"),
             shifted("tokens that attend to the query too", 1e-3, "prompt_distance"),
             rolled("a theory of another start", "seed", "predicted_loss"),
         )

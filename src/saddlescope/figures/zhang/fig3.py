@@ -14,9 +14,9 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled
+from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled, shifted
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.figures.zhang import staircase
+from saddlescope.figures.zhang import merged_run, staircase
 from saddlescope.measure import first_record
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
@@ -77,7 +77,12 @@ class Figure3(AbstractFigure):
         )
         seeds = range(data.sizes["seed"])
         courses = [_followed(run.setting.task, data.isel(seed=index)) for index in seeds]
-        return data.assign(predicted_value=(("seed", "drop", "time"), np.array(courses)))
+        network = watch.train("network", merged_run.as_network(self.setting))
+        apart = np.maximum(np.abs(network.loss - run.loss), merged_run.map_distance(run, network))
+        return data.merge(merged_run.block_numbers(watch, run)).assign(
+            predicted_value=(("seed", "drop", "time"), np.array(courses)),
+            network_distance=("seed", apart.max(axis=1)),
+        )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         # The seeds are those whose drops lie apart. At w = .01 their plateaus, of finite length,
@@ -108,6 +113,14 @@ class Figure3(AbstractFigure):
                 np.abs(_value_error(data))[seen],
                 0.015,
             ).stated_in("Z 26, 66"),
+            # Rounding in sums, amplified while saddles are left: measured 1e-11.
+            at_most(
+                "attention and the convolutional network differ at no time: loss and effective map "
+                "(T4)",
+                data["network_distance"],
+                1e-10,
+            ).stated_in("Z 18"),
+            merged_run.block_claim(data, "Z section E.1"),
             *staircase.timing_claims(data, 3e-4),
             *self._published(data),
         )
@@ -120,6 +133,8 @@ class Figure3(AbstractFigure):
             changed("eigenvectors counted from the weakest", "direction_of_drop", by=rising),
             scaled("keys turned by four degrees", np.cos(np.radians(4)), "key_alignment"),
             rolled("the values of other heads", "head", "value"),
+            shifted("a kernel with another stride", 1e-3, "network_distance"),
+            shifted("blocks that do not start at zero", 1e-5, "block_size"),
             scaled("T12 with λ_d/a_d a tenth too large", np.cbrt(1.1), "predicted_value"),
         )
 

@@ -195,7 +195,7 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
     )
     known = np.isfinite(quartiles[1])
     spread = quartiles[1, known] - quartiles[0, known]
-    typical = np.median(waits[:, known], axis=0)
+    typical = np.median(np.where(np.isnan(waits), np.inf, waits)[:, known], axis=0)
     return (
         at_least(
             "the spread of t_m over random starts grows with m: range of its middle half over "

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from saddlescope.attention import GivenStart, MergedAttention, TwoLayerNetwork
+from saddlescope.attention import (
+    ConvolutionalNetwork,
+    GivenStart,
+    MergedAttention,
+    TwoLayerNetwork,
+)
 from saddlescope.checks import FloatArray
+from saddlescope.figures.kit.claim import Claim, at_most
+from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import STAIRCASE, initial_scale, staircase_numbers
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import fields_of
@@ -16,6 +23,9 @@ from saddlescope.trajectory import Trajectory
 
 MERGED = STAIRCASE.replace(model=MergedAttention(heads=8), until=1e6, init_scale=1e-5, points=800)
 """The runs of Figures 1 and 6; none takes so long: they end where they have converged."""
+
+BLOCKS = 1e-6
+"""How far a flow with more weights may be from one without: the solver takes other steps; 3e-7."""
 
 QUICK_MERGED = MERGED.replace(seeds=2, points=200)
 """The same in short."""
@@ -42,11 +52,41 @@ def until_converged(setting: Setting) -> Setting:
 
 
 def as_network(setting: Setting) -> Setting:
-    """The same for the equivalent two-layer network (T4), from the same weights."""
-    network = TwoLayerNetwork(setting.model.heads)
+    """The same for the equivalent linear network (T4), from the same weights."""
+    heads, merged = setting.model.heads, isinstance(setting.model, MergedAttention)
+    network = TwoLayerNetwork(heads) if merged else ConvolutionalNetwork(heads)
     weights = setting.init.ensemble(setting.model, setting.task, np.array(setting.seeds))
     start = GivenStart(network.from_attention(weights), setting.seeds)
     return setting.replace(model=network, init=start)
+
+
+def map_distance(run: Trajectory, other: Trajectory) -> FloatArray:
+    """The largest difference of two runs' effective maps, over (seed, time)."""
+    maps = [one.dataset["effective_map"].to_numpy() for one in (run, other)]
+    return np.abs(maps[0] - maps[1]).max(axis=(2, 3))
+
+
+def block_numbers(watch: Watch, run: Trajectory) -> xr.Dataset:
+    """A run with all blocks, of which those that are left out elsewhere start at zero (T5).
+
+    Over seed: `block_size`, the largest entry that they come to have, and `block_distance`, how far
+    the loss is from the one without them.
+    """
+    whole = watch.train("all-blocks", run.setting.replace(blocks="full"))
+    names = [name for name in ("nu", "u", "kappa") if name in whole.dataset]
+    sizes = [np.abs(whole.dataset[name]).max(whole.dataset[name].dims[1:]) for name in names]
+    distance = np.abs(whole.loss - run.loss).max(axis=1)
+    return xr.Dataset({"block_size": max(sizes, key=np.max), "block_distance": ("seed", distance)})
+
+
+def block_claim(data: xr.Dataset, source: str) -> Claim:
+    """Blocks that start at zero stay there, and the loss is as without them."""
+    return at_most(
+        "the blocks that start at zero stay there in the population: largest entry, and distance "
+        "of the loss with them from that without (T5)",
+        [data["block_size"], data["block_distance"]],
+        BLOCKS,
+    ).stated_in(source)
 
 
 def merged_numbers(run: Trajectory) -> xr.Dataset:
