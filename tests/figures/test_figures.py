@@ -86,6 +86,9 @@ def test_every_figure_says_what_it_is(kind: type[AbstractFigure]) -> None:
     assert kind.source
     assert len(kind.text) > 80
     assert kind.seconds > 0
+    # What claims to be a paper's figure says where it is not.
+    published = re.match(r"(Zhang et al\.|Mainali and Teixeira), Figure", kind.source)
+    assert bool(published) == bool(kind.departures)
     assert kind.quick() != kind()
 
 

@@ -42,6 +42,7 @@ from saddlescope.figures.zhang.fig9 import Figure9
 from saddlescope.figures.zhang.fig10 import Figure10
 from saddlescope.figures.zhang.init_scale import InitScale
 from saddlescope.figures.zhang.long_contexts import LongContexts
+from saddlescope.figures.zhang.published_settings import PublishedSettings
 from saddlescope.figures.zhang.softmax import Softmax
 
 FIGURES: tuple[type[AbstractFigure], ...] = (
@@ -57,6 +58,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     Softmax,
     InitScale,
     LongContexts,
+    PublishedSettings,
     MT1,
     MT2,
     MT3,

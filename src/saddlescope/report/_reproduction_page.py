@@ -165,6 +165,9 @@ def _body(result: Result) -> str:
     if figure not in figure.presets().values():
         kind = " · in another setting: tolerances and text are those of the published one"
     source = f'<p class="source">{escape(figure.source)}{kind}</p>'
+    departures = "".join(f"<li>{escape(one)}</li>" for one in figure.departures)
+    if departures:
+        departures = f"<h3>Departures from the published setting</h3><ul>{departures}</ul>"
     text = _CODE.sub(r"<code>\1</code>", paragraphs(figure.text.splitlines()))
     text = f'<div class="text">{text}</div>'
     if result.problem:
@@ -174,7 +177,7 @@ def _body(result: Result) -> str:
         )
     return (
         f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
-        f"{_claims(result.claims)}{_setting(flat_plain(figure))}{_making(result)}"
+        f"{_claims(result.claims)}{departures}{_setting(flat_plain(figure))}{_making(result)}"
     )
 
 

@@ -43,7 +43,7 @@ def test_shares_of_the_time_at_the_end_of_each_plateau():
 def test_the_loss_of_a_plateau_is_where_it_is_flattest():
     time = np.arange(9.0)
     loss = np.array([1.0, 1.0, 0.99, 0.5, 0.41, 0.4, 0.39, 0.2, 0.1])
-    levels = rank_runs._plateaus(time, loss, np.array([2.5, 6.5, np.nan]))
+    levels = rank_runs.plateau_levels(time, loss, np.array([2.5, 6.5, np.nan]))
     assert levels[0] == 1.0
     assert levels[1] == 0.4
     assert levels[2] == 0.1

@@ -34,6 +34,8 @@ class AbstractFigure(abc.ABC):
     """Where it was published."""
     text: ClassVar[str]
     """What it shows, and where what was published does not show what its caption says."""
+    departures: ClassVar[tuple[str, ...]] = ()
+    """Where its setting is not the published one, if one was published."""
     seconds: ClassVar[float]
     """About how long it takes on two cores, in seconds: its weight in the progress bar."""
 

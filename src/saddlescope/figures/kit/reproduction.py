@@ -64,6 +64,7 @@ class Result:
         return {
             "id": self.figure.id,
             "title": self.figure.title,
+            "departures": list(self.figure.departures),
             "setting": flat_plain(self.figure),
             "seconds": round(self.seconds, 3),
             "problem": self.problem,

@@ -43,6 +43,9 @@ class MT2(AbstractModesFigure):
         "modes are coupled; their sum is conserved. The learning rate grows during the run: "
         "early modes are fast and need small steps, late ones are slow."
     )
+    departures = (
+        "N, spectrum, start, batch size and rates are ours: the paper's are not known to us",
+    )
     seconds = 5.0
 
     def compute(self, watch: Watch) -> xr.Dataset:

@@ -58,6 +58,12 @@ class Figure1(AbstractFigure):
         "flow conserves does not change beyond the solver's tolerance. The drop is abrupt at its "
         "start and slow at its end, where the weakest eigenvector is learned last."
     )
+    departures = (
+        "gradient flow on the exact loss, where the authors descend on sampled prompts",
+        "attention divided by N, and a start scaled to that",
+        "initial scale 1e-5, so that the theory of small starts can be told from training",
+        "the blocks that are zero in expectation are left out",
+    )
     seconds = 6.0
     varied = (*FIXED, "at", "spacing")
 

@@ -24,8 +24,6 @@ from saddlescope.theory import head_time_course, modes
 
 # Where the head that learns is followed: from this share of its final value on, to its end.
 _FOLLOWED_FROM = 0.2
-# 10 001 steps at rate .02 without the 1/N: 2ηN^(2/3) units of flow time each (THEORY section 0).
-_PUBLISHED_END = 10_001 * 2 * 0.02 * 31 ** (2 / 3)
 
 # Seeds whose drops lie apart: where two come together, T12's one head is not alone.
 _STAIRCASE = staircase.STAIRCASE.replace(seeds=(3, 4, 8, 15, 21, 23))
@@ -46,10 +44,16 @@ class Figure3(AbstractFigure):
         "predicted from the initial weights alone. (b) The value weight of the head that learns "
         "each eigenvector, beside the scalar equation of one head (dashed). (c) Key times value "
         "of every head on each plateau, in the eigenbasis: one head after another takes one "
-        "eigenvector, the strongest first. The published run shows 10 001 steps at learning rate "
-        ".02, in which the fourth drop often does not come: it comes at ten times the first's "
-        "time, or never where the heads that are left start with the wrong sign, so the run is "
-        "carried to the end here."
+        "eigenvector, the strongest first. The fourth drop comes at ten times the first's time, or "
+        "later where the heads that are left start with the wrong sign, so the run is carried to "
+        "the end here; published-settings has the published one."
+    )
+    departures = (
+        "gradient flow on the exact loss, where the authors descend on sampled prompts",
+        "attention divided by N, and a start scaled to that",
+        "the blocks that are zero in expectation are left out",
+        "carried to flow time 60 000; the published run ends after 10 001 steps",
+        "seeds whose drops lie apart",
     )
     seconds = 5.0
     film = "staircase.gif"
@@ -122,7 +126,6 @@ class Figure3(AbstractFigure):
             ).stated_in("Z 18"),
             merged_run.block_claim(data, "Z section E.1"),
             *staircase.timing_claims(data, 3e-4),
-            *self._published(data),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -136,24 +139,6 @@ class Figure3(AbstractFigure):
             shifted("a kernel with another stride", 1e-3, "network_distance"),
             shifted("blocks that do not start at zero", 1e-5, "block_size"),
             scaled("T12 with λ_d/a_d a tenth too large", np.cbrt(1.1), "predicted_value"),
-        )
-
-    def _published(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        """What the published run would show by its end, in the published setting."""
-        published = staircase.STAIRCASE.replace(
-            method=self.setting.method, record=self.setting.record, seeds=self.setting.seeds
-        )
-        if self.setting != published:
-            return ()
-        done = (data["drop_time"].to_numpy() <= _PUBLISHED_END).all(axis=1)
-        return (
-            equal(
-                "all four drops come within the published 10 001 steps: in how many seeds",
-                done.sum(),
-                data.sizes["seed"],
-            ).expected_to_fail(
-                "the published run ends at flow time 3950; the fourth drop comes after 25 000 here"
-            ),
         )
 
     def draw(self, data: xr.Dataset) -> Figure:

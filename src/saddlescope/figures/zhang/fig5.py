@@ -44,6 +44,11 @@ class Figure5(AbstractFigure):
         "soonest in the middle. Dashed: the eight heads reduced to the one head that small "
         "weights become (T10, written for all blocks), from the initial weights alone."
     )
+    departures = (
+        "the exact loss of the population in place of sampled prompts",
+        "ν and u begin at zero; the authors draw them",
+        "initial scale 2e-5",
+    )
     seconds = 6.0
     varied = mixture.VARIED
 

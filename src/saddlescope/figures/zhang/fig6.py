@@ -47,6 +47,11 @@ class Figure6(AbstractFigure):
         "Silent alignment needs a small start: heads align as the initial scale to the power of "
         "the elapsed share of the plateau, so at scale .1 they are far from parallel half-way."
     )
+    departures = (
+        "gradient flow on the exact loss, where the authors descend on sampled prompts",
+        "attention divided by N, and a start scaled to that",
+        "initial scale 1e-5, so that heads are parallel before the drop",
+    )
     seconds = 4.0
     varied = (*FIXED, "at", "spacing")
 

@@ -58,6 +58,11 @@ class InitScale(AbstractFigure):
         "with the weights, which still move by a fifth to a half of their length, and no scale "
         "makes that less."
     )
+    departures = (
+        "gradient flow on the exact loss, where the authors descend on sampled prompts",
+        "attention divided by N, and a start scaled to that",
+        "the scales are ours",
+    )
     seconds = 9.0
     varied = (*FIXED, "init_scale", "at", "spacing")
 

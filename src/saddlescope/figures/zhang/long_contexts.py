@@ -198,7 +198,7 @@ def _draw_heights(axes: Axes, data: xr.Dataset) -> None:
 
 def _draw_nearest(axes: Axes, data: xr.Dataset) -> None:
     """The distances at the shortest context as a table, the nearest framed."""
-    shortest = data.isel(length=int(data["length"].argmin()))
+    shortest = data.isel(length=int(data["length"].to_numpy().argmin()))
     table = shortest["distance"].to_numpy()
     axes.imshow(np.log10(np.maximum(table, 1e-4)), cmap="Blues_r", aspect="auto")
     for (row, column), value in np.ndenumerate(table):

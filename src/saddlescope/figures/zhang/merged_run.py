@@ -74,9 +74,12 @@ def block_numbers(watch: Watch, run: Trajectory) -> xr.Dataset:
     """
     whole = watch.train("all-blocks", run.setting.replace(blocks="full"))
     names = [name for name in ("nu", "u", "kappa") if name in whole.dataset]
-    sizes = [np.abs(whole.dataset[name]).max(whole.dataset[name].dims[1:]) for name in names]
-    distance = np.abs(whole.loss - run.loss).max(axis=1)
-    return xr.Dataset({"block_size": max(sizes, key=np.max), "block_distance": ("seed", distance)})
+    blocks = [np.abs(whole.dataset[name].to_numpy()) for name in names]
+    numbers = {
+        "block_size": np.max([one.reshape(len(one), -1).max(axis=1) for one in blocks], axis=0),
+        "block_distance": np.abs(whole.loss - run.loss).max(axis=1),
+    }
+    return xr.Dataset({name: ("seed", values) for name, values in numbers.items()})
 
 
 def block_claim(data: xr.Dataset, source: str) -> Claim:

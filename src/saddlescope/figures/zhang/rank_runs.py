@@ -23,6 +23,7 @@ from saddlescope.figures.zhang.staircase import (
 )
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
+from saddlescope.task import AbstractData
 from saddlescope.theory import plateau_losses
 
 RANKS = STAIRCASE.replace(
@@ -60,22 +61,31 @@ _LEVEL_TOLERANCE = 0.005
 _MOST = 0.75
 
 
-def train_ranks(watch: Watch, setting: Setting, ranks: Sequence[int]) -> xr.Dataset:
+def train_ranks(
+    watch: Watch,
+    setting: Setting,
+    ranks: Sequence[int],
+    *,
+    law: AbstractData | None = None,
+    name: str = "rank",
+) -> xr.Dataset:
     """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
 
     Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau
     lasts, between the midway crossings before and after it, as a share of the time at its end. One
     that outlasts the run counts up to the run's end if it is conspicuous by then; if not, nothing
-    is known of it.
+    is known of it. `law` has the levels where the setting's task is data; `name` that of the runs.
     """
-    levels, until = plateau_losses(setting.task), setting.method.end
+    levels, until = plateau_losses(law or setting.task), setting.method.end
     recorded = on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
     time = np.concatenate([[0.0], np.asarray(recorded.record.at)])
-    runs = [watch.train(f"rank-{rank}", recorded.replace(rank=rank)) for rank in watch.each(ranks)]
+    runs = [
+        watch.train(f"{name}-{rank}", recorded.replace(rank=rank)) for rank in watch.each(ranks)
+    ]
     losses = np.array([padded_loss(run, time) for run in runs])
     drops = drop_times(losses, levels, time)
     plateaus = [
-        [_plateaus(time, loss, at) for loss, at in zip(rows, times, strict=True)]
+        [plateau_levels(time, loss, at) for loss, at in zip(rows, times, strict=True)]
         for rows, times in zip(losses, drops, strict=True)
     ]
     return xr.Dataset(
@@ -104,8 +114,22 @@ def is_multiple(data: xr.Dataset, dimension: str) -> AnyArray:
 
 def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
     """Where the plateaus are, how long they last and how deep they lie (Z section 5, E.4; T7)."""
+    return (
+        *share_claims(data),
+        at_most(
+            "plateaus at multiples of R lie at the losses of the fixed points (T7): error as a "
+            "share of the step, worst of each rank",
+            _level_errors(data),
+            _LEVEL_TOLERANCE,
+        ).stated_in("Z 24, 59"),
+    )
+
+
+def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
+    """Where the plateaus are and how long they last; `where` begins each claim."""
     share = data["plateau_share"].to_numpy()
     multiple = is_multiple(data, "plateau")
+    begin = f"{where}: " if where else ""
     long, short = share > CONSPICUOUS, share <= CONSPICUOUS
     # Late in a run the lengths that are known are mostly of short plateaus, since the long ones
     # have not ended: what is unknown must not be left out of the count.
@@ -115,28 +139,22 @@ def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
     between = np.nanmax(np.where(multiple[:, None], -np.inf, share), axis=(1, 2))
     return (
         equal(
-            f"the plateaus that last over {CONSPICUOUS:.0%} of the time so far in most seeds are "
-            "those at multiples of R: every m that most seeds settle, rank after rank",
+            f"{begin}the plateaus that last over {CONSPICUOUS:.0%} of the time so far in most "
+            "seeds are those at multiples of R: every m that most seeds settle, rank after rank",
             most_long[settled],
             multiple[settled],
         ).stated_in("Z section 5, E.4"),
         at_least(
-            "how many of the plateaus at multiples of R do so, over all runs of each rank",
+            f"{begin}how many of the plateaus at multiples of R do so, over all runs of each rank",
             (long & at_multiples).sum(axis=(1, 2)) / at_multiples.sum(axis=(1, 2)),
             _MOST,
         ),
         at_most(
-            "the longest plateau at any other m, in any run, as a share of the time so far, "
-            "for each rank above one",
+            f"{begin}the longest plateau at any other m, in any run, as a share of the time so "
+            "far, for each rank above one",
             between[data["rank"].to_numpy() > 1],
             CONSPICUOUS,
         ),
-        at_most(
-            "plateaus at multiples of R lie at the losses of the fixed points (T7): error as a "
-            "share of the step, worst of each rank",
-            _level_errors(data),
-            _LEVEL_TOLERANCE,
-        ).stated_in("Z 24, 59"),
     )
 
 
@@ -170,7 +188,7 @@ def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
     axes.set_title(f"({letter})  $R={rank}$", loc="left")
 
 
-def _plateaus(time: FloatArray, loss: FloatArray, drops: FloatArray) -> list[float]:
+def plateau_levels(time: FloatArray, loss: FloatArray, drops: FloatArray) -> list[float]:
     """The loss where it changes least between one drop and the next, NaN where none was reached."""
     slope = np.abs(np.gradient(loss, time))
     losses = []
