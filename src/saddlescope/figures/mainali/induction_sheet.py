@@ -36,7 +36,7 @@ LABELS = {
     "ov_marginal_rank": "OV marginalised\neffective rank",
     "qk_distance": "QK distance\nto the end",
     "ov_distance": "OV distance\nto the end",
-    "distance": "distance to the end,\nQK and OV averaged",
+    "distance": "QK and OV distance\nto the end",
 }
 NON_LINEAR = "MT, on non-linear transformers"
 """Where claims of the paper stand whose figure we do not know."""
@@ -282,7 +282,10 @@ def distance_mistakes() -> tuple[Mistake, ...]:
 def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
     """A row for each measure, a column for each depth, one time axis; emergence is marked."""
     depths = data["layers"].to_numpy()
-    drawing, axes = sheet(len(rows), len(depths), width=2.3, height=1.6, sharex=True, sharey="row")
+    # A few rows have room for their labels.
+    height = 1.6 if len(rows) > 2 else 2.1
+    shape = len(rows), len(depths)
+    drawing, axes = sheet(*shape, width=2.3, height=height, sharex=True, sharey="row")
     for column, depth in enumerate(depths):
         one = data.sel(layers=depth)
         for row, name in enumerate(rows):
@@ -293,7 +296,8 @@ def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
                 panel.set_ylabel(LABELS[name])
         axes[0, column].set_title(f"{depth} layer{'s' if depth > 1 else ''}", loc="left")
         axes[-1, column].set_xlabel("step")
-    _explain(drawing, axes[0, 0], data.sizes["layer"])
+    by_layer = any("head" in data[name].dims for name in rows)
+    _explain(drawing, axes[0, 0], data.sizes["layer"] if by_layer else 0)
     return drawing
 
 

@@ -306,6 +306,6 @@ def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     axes.axhline(100 * _CLOSE, color=THEORY_COLOUR, linestyle=":", linewidth=0.9)
     axes.plot([], [], color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$", ylim=(0.02, None))
-    axes.set_ylabel(r"distance from MT 12's limit  $|a_\alpha/a^\infty_\alpha-1|$, %")
+    axes.set_ylabel(r"distance  $|a_\alpha/a^\infty_\alpha-1|$, %")
     axes.set_title("(f)", loc="right")
     legend(axes)

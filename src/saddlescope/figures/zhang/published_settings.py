@@ -188,9 +188,10 @@ class PublishedSettings(AbstractFigure):
             first = float(data["time"][-1]) / 60
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), ylim=(0, 1.1))
             panel.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-            panel.set_title(f"$R={int(rank)}$", loc="left")
             panels.legend(panel, 3)
         panels.letter(axes.flat[:count])
+        for panel, rank in zip(axes.flat[2:count], data["rank"].to_numpy(), strict=True):
+            panel.set_title(f"{panel.get_title('right')}  $R={int(rank)}$", loc="right")
         return drawing
 
     def _ranks(self, watch: Watch) -> xr.Dataset:
