@@ -49,8 +49,8 @@ def test_the_list_names_every_figure_and_its_flags(capsys: pytest.CaptureFixture
 def test_a_figure_in_another_setting(capsys: pytest.CaptureFixture[str]) -> None:
     answer = Answer(capsys, *SMALL)
     assert (answer.code, answer.err) == (0, "")
-    assert "holds: every plateau lies at the loss of its fixed point (T7)" in answer.out
-    assert "7 claims about 1 figure, 7 as expected" in answer.out
+    assert "holds: Z 24, 59: every plateau lies at the loss of its fixed point (T7)" in answer.out
+    assert "9 claims about 1 figure, 9 as expected" in answer.out
     folder = Path("out/reproduction")
     assert (folder / "index.html").is_file()
     data = xr.load_dataset(folder / "fig3" / "data.nc", engine="scipy")

@@ -27,7 +27,7 @@ from saddlescope.figures.zhang.staircase import (
 )
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
-from saddlescope.task import ContextLengths, InContextRegression
+from saddlescope.task import ContextLengths, InContextRegression, Prompts, Statistics
 from saddlescope.theory import plateau_losses
 
 _FLOW = STAIRCASE.replace(
@@ -77,6 +77,7 @@ class ContextLengthsFigure(AbstractFigure):
             plan[f"random-{index}"] = law = self._at(pair)
             drawn = of_kind(InContextRegression, law.task).statistics(self.prompts, seed=index)
             plan[f"sampled-{index}"] = law.replace(task=drawn)
+        plan["tokens"] = self._by_tokens(pairs[-1], seed=len(pairs) - 1)
         runs = {name: watch.train(name, setting) for name, setting in watch.each(plan.items())}
         data = xr.concat(
             [staircase_numbers(runs[f"fixed-{length}"]) for length in self.lengths],
@@ -99,6 +100,8 @@ class ContextLengthsFigure(AbstractFigure):
             mean_length_level=("pair", [self._last_level(length) for length in mean]),
             level_curve=(("any_length", "level"), curve),
             long_level=("level", plateau_losses(self._at(10**9).task)),
+            token_loss=(("seed", "time"), runs["tokens"].loss),
+            token_level=_token_level(of_kind(InContextRegression, self.setting.task), pairs[-1]),
         ).assign_coords(any_length=grid)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
@@ -138,6 +141,14 @@ class ContextLengthsFigure(AbstractFigure):
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
+            # On the same prompts, so that their noise is in both.
+            relatively_within(
+                "divided by N + 1, as in the authors' option for lengths that vary, it ends lower "
+                "than divided by N, as E[g]² over E[g²(1 + (1 + tr Λ/λ)/N)] says, g = N/(N + 1)",
+                data["token_loss"].isel(time=-1).min("seed") / ends[-1],
+                float(data["token_level"] / data["reference_level"][-1]),
+                0.01,
+            ),
             level_claim("plateaus lie at T7's levels at every N, from 1 up", data, seen, 8e-4),
             timing_claim(
                 "drops come when predicted from the initial weights alone, at every N (T13)",
@@ -157,6 +168,7 @@ class ContextLengthsFigure(AbstractFigure):
             scaled("levels of a length one pair shorter", 1.06, "reference_level"),
             scaled("drops late by two hundredths of their time", 1.02, "drop_time"),
             scaled("predictions of a start twice as large", 0.5, "predicted_drop_time"),
+            scaled("prompts divided by N all the same", 1.05, "token_loss"),
             scaled("drops that come later the longer", self._later(), "drop_time"),
         )
 
@@ -174,12 +186,35 @@ class ContextLengthsFigure(AbstractFigure):
     def _at(self, length: object) -> Setting:
         return self.setting.replace(context_length=length)
 
+    def _by_tokens(self, pair: ContextLengths, seed: int) -> Setting:
+        """Trained on prompts of two lengths whose attention is divided by N + 1, query included."""
+        law = self._at(pair)
+        batches = of_kind(InContextRegression, law.task).sample_batches(self.prompts, seed)
+        return law.replace(task=Statistics.from_batches(map(_divided_by_tokens, batches)))
+
     def _last_level(self, length: float) -> float:
         """The last level at a length that need not be whole, by linear mixing of 1/N (T2)."""
         low = int(length)
         share = (1 / length - 1 / (low + 1)) / (1 / low - 1 / (low + 1))
         mixed = ContextLengths([low, low + 1], [share, 1 - share])
         return float(plateau_losses(self._at(mixed).task)[-1])
+
+
+def _divided_by_tokens(prompts: Prompts) -> Prompts:
+    """Prompts whose mean over N pairs is what their sum over N + 1 tokens is."""
+    share = prompts.lengths / (prompts.lengths + 1)
+    y = np.array(prompts.y)
+    y[:, :-1] *= np.asarray(share)[:, None]
+    return Prompts(prompts.x, y, prompts.lengths)
+
+
+def _token_level(task: InContextRegression, pair: ContextLengths) -> float:
+    """The least loss where each prompt is divided by N + 1 (T7 with the factor N/(N + 1))."""
+    lengths, weights = np.array(pair.lengths), np.array(pair.probabilities)
+    values, factor = task.spectrum.eigenvalues, lengths / (lengths + 1)
+    spread = 1 + (1 + values.sum() / values[:, None]) / lengths
+    drops = values * (weights @ factor) ** 2 / (spread * factor**2 @ weights)
+    return float(values.sum() - drops.sum())
 
 
 def _draw_runs(axes: Axes, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -> None:

@@ -110,7 +110,7 @@ class Figure3(AbstractFigure):
             at_least(
                 "|cos| of the learning head's key with its eigenvector, on the plateau after",
                 data["key_alignment"].to_numpy()[seen],
-                1 - 2e-4,
+                1 - 1e-3,
             ).stated_in("Z 25, Figure 3"),
             at_most(
                 "its value follows the equation of one head (T12): error as a share of the end",
