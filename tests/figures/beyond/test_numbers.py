@@ -6,7 +6,12 @@ import xarray as xr
 
 from saddlescope.figures.beyond import depth, law_panels, merged_any_covariance, modes_exactness
 from saddlescope.figures.beyond.any_inputs import AnyInputs
-from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
+from saddlescope.figures.beyond.context_lengths import (
+    ContextLengthsFigure,
+    _divided_by_tokens,
+    _token_level,
+)
+from saddlescope.task import ContextLengths, InContextRegression
 from saddlescope.theory import plateau_losses
 from saddlescope.theory.staircase.dormant import first_drop_delay
 
@@ -94,3 +99,18 @@ def test_levels_and_delays_at_a_kurtosis():
 def test_laws_in_words():
     assert law_panels._label("laplace") == "Laplace"
     assert law_panels._label("student:10") == r"Student, $\nu = 10$"
+
+
+def test_the_least_loss_where_prompts_are_divided_by_their_tokens():
+    """At one length the factor N/(N + 1) cancels; at two it does not."""
+    task = InContextRegression([0.5, 0.3], 16)
+    last = plateau_losses(task)[-1]
+    assert _token_level(task, ContextLengths([16])) == pytest.approx(last, rel=1e-12)
+    pair = ContextLengths([9, 72])
+    uneven = InContextRegression([0.5, 0.3], pair)
+    assert _token_level(uneven, pair) < 0.99 * plateau_losses(uneven)[-1]
+    prompts = uneven.sample(20, seed=0)
+    share = prompts.lengths / (prompts.lengths + 1)
+    divided = _divided_by_tokens(prompts)
+    np.testing.assert_allclose(divided.summary, np.asarray(share)[:, None] * prompts.summary)
+    np.testing.assert_array_equal(divided.target, prompts.target)
