@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saddlescope.figures.mainali import induction_sheet
-from saddlescope.figures.mainali.induction_sheet import InductionBounds
+from saddlescope.figures.mainali import induction_claims, induction_sheet
+from saddlescope.figures.mainali.induction_claims import InductionBounds
 from saddlescope.transformer import InductionExperiment
 
 STEP = np.arange(0.0, 1001.0, 10.0)
@@ -82,8 +82,8 @@ def depths(emerges):
 )
 def test_emergence_is_for_two_layers_and_more(emerges, verdict):
     data = depths(emerges)
-    assert induction_sheet.emergence_claim(data).verdict == verdict
-    assert induction_sheet.head_claim(data).verdict == verdict
+    assert induction_claims.emergence_claim(data).verdict == verdict
+    assert induction_claims.head_claim(data).verdict == verdict
 
 
 def test_the_rank_is_judged_against_one_layer_where_there_is_one():
@@ -98,7 +98,7 @@ def test_the_rank_is_judged_against_one_layer_where_there_is_one():
 
     def verdicts(data, **bounds):
         usual = {"rank_share": 0.2, "rank_ratio": 2.0, "distance_left": (0, 1), "distance_pace": 1}
-        judged = induction_sheet.rank_claims(data, InductionBounds(**{**usual, **bounds}))
+        judged = induction_claims.rank_claims(data, InductionBounds(**{**usual, **bounds}))
         return [claim.verdict for claim in judged]
 
     # They fall by 2.5 in the median: a quarter of 10, and two and a half times as far as one layer.
@@ -136,16 +136,18 @@ def decoders(distance, event):
 def test_what_the_caption_of_figure_5_says_can_hold_and_fail(distance, early, before, deeper):
     data = decoders(distance, [[np.nan], [200.0], [200.0]])
     bounds = InductionBounds(0.0, 0.0, (0.6, 0.1), 1.2)
-    claims = induction_sheet.distance_claims(data, bounds)
+    claims = induction_claims.distance_claims(data, bounds)
     assert [claim.verdict for claim in claims] == [early, before, "holds", "holds"]
-    assert induction_sheet.deeper_claim(data).verdict == deeper
+    assert induction_claims.deeper_claim(data).verdict == deeper
     published = [claim for claim in claims if claim.source]
     assert [claim.source for claim in published] == ["MT Figure 5", "MT Figure 5"]
 
 
 def test_numbers_of_another_setting_are_those_of_small_decoders():
     whole, small = InductionExperiment(), InductionExperiment.quick()
-    bounds = [induction_sheet.bounds_of(one) for one in (whole, small, InductionExperiment.large())]
-    assert bounds[2] is induction_sheet.LARGE
+    bounds = [
+        induction_claims.bounds_of(one) for one in (whole, small, InductionExperiment.large())
+    ]
+    assert bounds[2] is induction_claims.LARGE
     assert bounds[0].rank_ratio > bounds[1].rank_ratio
-    assert induction_sheet.bounds_of(InductionExperiment(steps=10)) == bounds[1]
+    assert induction_claims.bounds_of(InductionExperiment(steps=10)) == bounds[1]

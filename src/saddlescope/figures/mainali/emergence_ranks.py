@@ -8,13 +8,13 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.mistake import Mistake
-from saddlescope.figures.mainali.induction_sheet import (
-    AbstractInductionFigure,
+from saddlescope.figures.mainali.induction_claims import (
     bounds_of,
     emergence_claim,
     rank_claims,
     rank_mistakes,
 )
+from saddlescope.figures.mainali.induction_sheet import AbstractInductionFigure
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import xarray as xr
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.mistake import Mistake
-from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali import induction_claims, induction_sheet
 from saddlescope.figures.mainali.induction_sheet import AbstractInductionFigure
 from saddlescope.transformer import Corpus, InductionExperiment
 
@@ -35,15 +35,15 @@ class Induction(AbstractInductionFigure):
     rows = tuple(induction_sheet.LABELS)
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        bounds = induction_sheet.bounds_of(self.experiment)
+        bounds = induction_claims.bounds_of(self.experiment)
         return (
-            induction_sheet.emergence_claim(data),
-            *induction_sheet.rank_claims(data, bounds),
-            *induction_sheet.distance_claims(data, bounds),
+            induction_claims.emergence_claim(data),
+            *induction_claims.rank_claims(data, bounds),
+            *induction_claims.distance_claims(data, bounds),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:
-        return (*induction_sheet.rank_mistakes(), *induction_sheet.distance_mistakes())
+        return (*induction_claims.rank_mistakes(), *induction_claims.distance_mistakes())
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:

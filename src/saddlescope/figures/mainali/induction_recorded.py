@@ -8,7 +8,7 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.mistake import Mistake
-from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali import induction_claims
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedInduction
 
 
@@ -31,17 +31,17 @@ class InductionRecorded(AbstractRecordedInduction):
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (
-            induction_sheet.emergence_claim(data),
-            induction_sheet.head_claim(data).expected_to_fail(
+            induction_claims.emergence_claim(data),
+            induction_claims.head_claim(data).expected_to_fail(
                 "one seed of four layers learns in context without a head that matches prefixes "
                 "on the probes, so that only what the context saves tells its emergence"
             ),
-            *induction_sheet.rank_claims(data, induction_sheet.LARGE),
-            *induction_sheet.distance_claims(data, induction_sheet.LARGE),
-            induction_sheet.deeper_claim(data).expected_to_fail(
+            *induction_claims.rank_claims(data, induction_claims.LARGE),
+            *induction_claims.distance_claims(data, induction_claims.LARGE),
+            induction_claims.deeper_claim(data).expected_to_fail(
                 "at this size it falls from two layers to three and rises again to four"
             ),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:
-        return (*induction_sheet.rank_mistakes(), *induction_sheet.distance_mistakes())
+        return (*induction_claims.rank_mistakes(), *induction_claims.distance_mistakes())

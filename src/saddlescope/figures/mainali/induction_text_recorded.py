@@ -9,7 +9,7 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim, at_least
 from saddlescope.figures.kit.mistake import Mistake, replaced, rolled, scaled
-from saddlescope.figures.mainali import induction_sheet
+from saddlescope.figures.mainali import induction_claims
 from saddlescope.figures.mainali.recorded_figure import AbstractRecordedInduction
 
 # Depths by seeds.
@@ -39,7 +39,7 @@ class InductionTextRecorded(AbstractRecordedInduction):
         score = end["in_context_score"].median("seed")
         matching = end["prefix_matching"].max(("layer", "head")).median("seed")
         return (
-            induction_sheet.emergence_claim(data).expected_to_fail(
+            induction_claims.emergence_claim(data).expected_to_fail(
                 "2800 steps are too few on text: the score still falls at the end, and no head "
                 "has a prefix matching of .2 by then"
             ),
@@ -53,7 +53,7 @@ class InductionTextRecorded(AbstractRecordedInduction):
                 np.diff(matching),
                 0.01,
             ),
-            induction_sheet.early_claim(data),
+            induction_claims.early_claim(data),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

@@ -8,8 +8,7 @@ import xarray as xr
 
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.mistake import Mistake
-from saddlescope.figures.mainali.induction_sheet import (
-    AbstractInductionFigure,
+from saddlescope.figures.mainali.induction_claims import (
     bounds_of,
     deeper_claim,
     distance_claims,
@@ -17,6 +16,7 @@ from saddlescope.figures.mainali.induction_sheet import (
     emergence_claim,
     emergence_mistakes,
 )
+from saddlescope.figures.mainali.induction_sheet import AbstractInductionFigure
 
 
 @dataclass(frozen=True)
