@@ -138,10 +138,9 @@ def mixture_mistakes() -> tuple[Mistake, ...]:
         swaps = {one: data[other].variable for one, other in pairs}
         return data.assign(swaps | {other: data[one].variable for one, other in pairs})
 
-    halved = "training with a factor one half"
     return (
         scaled("the in-weight loss half as large again", 1.5, *both("in_weight")),
-        scaled(halved, 0.5, *both("training")),
+        scaled("training with a factor one half", 0.5, *both("training")),
         Mistake("a training loss that ignores the share", without_share),
         Mistake("the two tests exchanged", exchanged),
         rolled("the curves of another share", "share", *both(*LOSSES)),
@@ -152,7 +151,7 @@ def mixture_mistakes() -> tuple[Mistake, ...]:
 
 def _pure_losses(task: AbstractData) -> dict[str, Any]:
     r"""Of the pure task: its first and last level, and $\mathrm{tr}\,\Lambda +
-    \mathrm{tr}(W_*^	op\Lambda W_*\Lambda)/N$, the loss of its minimum on random labels."""
+    \mathrm{tr}(W_*^\top\Lambda W_*\Lambda)/N$, the loss of its minimum on random labels."""
     levels, best = plateau_losses(task)[[0, -1]], minimum(task).effective_map
     covariance = population_law(task).moments().query
     spread = np.trace(best.T @ covariance @ best @ covariance) / (task.fixed_length or np.nan)
