@@ -74,6 +74,7 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
     All become tensors where one is, on its device. Lower precision is raised to float32, since
     neither library decomposes matrices in it. `axes` is the smallest number of axes allowed.
     """
+    given = {name: _joined_tensors(name, value) for name, value in given.items()}
     tensor = next((value for value in given.values() if is_tensor(value)), None)
     arrays = {name: _floating(name, value, tensor) for name, value in given.items()}
     for name, array in arrays.items():
@@ -86,6 +87,17 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
             raise InvalidInput(name, given[name], "must hold finite numbers only")
     wide = any(array.dtype.itemsize == 8 for array in arrays.values())
     return [_as_type(array, "float64" if wide else "float32") for array in arrays.values()]
+
+
+def _joined_tensors(name: str, value: object) -> object:
+    """Tensors in a tuple or a list, such as the attentions of Hugging Face's models, as one."""
+    if not isinstance(value, tuple | list) or not any(map(is_tensor, value)):
+        return value
+    shapes = [tuple(one.shape) if is_tensor(one) else None for one in value]
+    if len(set(shapes)) > 1:
+        raise InvalidInput(name, shapes, "must be tensors of one shape, each of them there")
+    device = value[0].device
+    return sys.modules["torch"].stack([one.detach().to(device) for one in value])
 
 
 def _as_type(array: Any, dtype: str) -> Array:
