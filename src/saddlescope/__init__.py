@@ -23,7 +23,7 @@ _ROOMS = (
     "storage",
     "comparison",
 )
-_MODULES = (*_ROOMS, "measure", "theory", "transformer")
+_MODULES = (*_ROOMS, "measure", "observe", "theory", "transformer")
 
 if TYPE_CHECKING:
     from saddlescope.attention import *
