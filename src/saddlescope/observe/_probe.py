@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -74,7 +74,7 @@ class Probe:
         import torch
 
         try:
-            parameters = getattr(model, "parameters", tuple)()
+            parameters: Iterable[Tensor] = getattr(model, "parameters", tuple)()
             device = next((one.device for one in parameters), torch.device("cpu"))
             tokens = self.tokens.to(device)
             logits, patterns = self.ask(model, tokens)
