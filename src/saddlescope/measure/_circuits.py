@@ -121,10 +121,12 @@ def circuits(
     Circuits(heads=12, qk=(768, 768), ov=(768, 768), inner=64)
     """
     weights = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-    real_arrays(3, **weights)
     named = {"b_Q": b_Q, "b_K": b_K, "b_V": b_V, "b_O": b_O, "gain": gain, "norm_bias": norm_bias}
     given = {name: vector for name, vector in named.items() if vector is not None}
     query, key, value, output, *rest = real_arrays(**weights, **given)
+    for name, weight in zip(weights, (query, key, value, output), strict=True):
+        if weight.ndim < 3:
+            raise InvalidInput(f"{name}.shape", tuple(weight.shape), "must have 3 axes or more")
     _check_weights(query, key, value, output)
     vectors = dict.fromkeys(named) | dict(zip(given, rest, strict=True))
     _check_vectors(vectors, query, key, value, output)

@@ -137,6 +137,8 @@ class FactoredMatrix:
 
     def norm(self) -> Measured:
         """The Frobenius norm [...] of each matrix."""
+        if "_left_vectors" in vars(self):
+            return frobenius(self._left_vectors[1][..., None])
         return frobenius(self.core)
 
     def singular_values(self) -> Array:
@@ -154,16 +156,16 @@ class FactoredMatrix:
     def leading_rows(self, k: int) -> Array:
         r"""The right singular vectors [..., k, n] of the k largest singular values.
 
-        From the triangles alone: $v = R^\top R_L^\top u/\sigma$ with u of the core, so that no
-        orthogonal factor of the model's size is made. Zero where the singular value is.
+        From the left triangle alone: $v = (R_L R)^\top u/\sigma$ with the left singular vectors u of
+        $R_L R$, so that no orthogonal factor of the model's size is made. Zero where the singular
+        value is.
 
         >>> matrix = FactoredMatrix(np.array([[3.0], [4.0]]), np.array([[0.0, 2.0]]))
         >>> np.abs(matrix.leading_rows(1)).tolist()
         [[0.0, 1.0]]
         """
-        xp, (u, s, _) = namespace(self.left), self._core_vectors
-        weights = u[..., :k].mT @ self._left_triangle
-        rows = weights @ self.right
+        xp, (u, s) = namespace(self.left), self._left_vectors
+        rows = (u[..., :k].mT @ self._left_triangle) @ self.right
         values = s[..., :k, None]
         return xp.where(values > 0, rows / xp.where(values > 0, values, 1.0), 0.0)
 
@@ -177,13 +179,27 @@ class FactoredMatrix:
         return triangle(self.left)
 
     @cached_property
-    def _core_vectors(self) -> SingularVectors:
-        return SingularVectors(*namespace(self.left).linalg.svd(self.core, full_matrices=False))
+    def _left_vectors(self) -> tuple[Array, Array]:
+        """The left singular vectors of the core, and the singular values.
+
+        In single precision through the eigenvalues of $R_L R R^\top R_L^\top$ in double precision,
+        several times faster, whose rounding stays below that of the input.
+        """
+        xp = namespace(self.left)
+        if not _through_doubles(self.left):
+            u, s, _ = xp.linalg.svd(self.core, full_matrices=False)
+            return u, s
+        reached = _doubled(self._left_triangle) @ _doubled(self.right)
+        squares, u = xp.linalg.eigh(reached @ reached.mT)
+        count = min(reached.shape[-2:])
+        u = xp.flip(u, (-1,))[..., :count]
+        s = xp.sqrt(xp.clip(xp.flip(squares, (-1,)), 0.0, None))[..., :count]
+        return _halved(u), _halved(s)
 
     @cached_property
     def _singular_values(self) -> Array:
-        if "_core_vectors" in vars(self):
-            return self._core_vectors.S
+        if "_left_vectors" in vars(self):
+            return self._left_vectors[1]
         return namespace(self.left).linalg.svdvals(self.core)
 
 
@@ -225,11 +241,10 @@ def triangle(tall: Array) -> Array:
     precision, several times faster: its rounding, squared as it is, stays below that of the input.
     """
     xp, (rows, columns) = namespace(tall), tall.shape[-2:]
-    if tall.dtype.itemsize == 4 and rows >= _TALL * columns and _has_doubles(tall):
-        wide: Any = tall.double() if is_tensor(tall) else tall.astype(np.float64)  # type: ignore[attr-defined]
+    if rows >= _TALL * columns and _through_doubles(tall):
+        wide = _doubled(tall)
         try:
-            factor = xp.linalg.cholesky(wide.mT @ wide).mT
-            return factor.float() if is_tensor(tall) else factor.astype(np.float32)
+            return _halved(xp.linalg.cholesky(wide.mT @ wide).mT)
         except (np.linalg.LinAlgError, RuntimeError):
             # Columns that depend on one another, such as those of a head that is still zero.
             pass
@@ -237,5 +252,15 @@ def triangle(tall: Array) -> Array:
     return factors[1] if is_tensor(tall) else factors
 
 
-def _has_doubles(array: Any) -> bool:
-    return not is_tensor(array) or array.device.type != "mps"
+def _through_doubles(array: Any) -> bool:
+    """Whether it is in single precision on a device that has double."""
+    has_doubles = not is_tensor(array) or array.device.type != "mps"
+    return has_doubles and array.dtype.itemsize == 4
+
+
+def _doubled(array: Any) -> Any:
+    return array.double() if is_tensor(array) else array.astype(np.float64)
+
+
+def _halved(array: Any) -> Array:
+    return array.float() if is_tensor(array) else array.astype(np.float32)

@@ -16,8 +16,8 @@ from saddlescope.measure import (
     effective_rank,
     marginalised_effective_rank,
     stable_rank,
-    subspace_drift,
 )
+from saddlescope.measure.subspace import turned
 from saddlescope.observe import adapters
 from saddlescope.observe._padding import stacked
 from saddlescope.observe.adapters import AbstractAdapter
@@ -129,8 +129,7 @@ def _turned(before: Tensor, now: Tensor) -> Tensor:
         allowed = f"were {tuple(before.shape)} before"
         raise InvalidInput("directions.shape", tuple(now.shape), allowed)
     # On the device of the model as it is, which may have moved.
-    series = [before.to(now.device), now]
-    return subspace_drift(series, k=now.shape[-2])[0]  # type: ignore[return-value]
+    return turned(before.to(now.device), now)  # type: ignore[return-value]
 
 
 def _line(where: str, problem: Exception) -> str:
