@@ -156,9 +156,9 @@ class FactoredMatrix:
     def leading_rows(self, k: int) -> Array:
         r"""The right singular vectors [..., k, n] of the k largest singular values.
 
-        From the left triangle alone: $v = (R_L R)^\top u/\sigma$ with the left singular vectors u of
-        $R_L R$, so that no orthogonal factor of the model's size is made. Zero where the singular
-        value is.
+        From the left triangle alone: $v = (R_L R)^\top u/\sigma$ with the left singular vectors u
+        of $R_L R$, so that no orthogonal factor of the model's size is made. Zero where the
+        singular value is.
 
         >>> matrix = FactoredMatrix(np.array([[3.0], [4.0]]), np.array([[0.0, 2.0]]))
         >>> np.abs(matrix.leading_rows(1)).tolist()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from saddlescope.observe import adapters
 from saddlescope.observe._padding import stacked
 from saddlescope.observe.adapters import AbstractAdapter
 from saddlescope.observe.weights import AbstractWeights
+from saddlescope.running.cores import on_all_cores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,44 +86,96 @@ def measure_heads(
 ) -> HeadMeasures:
     """Measure every head; `before` holds the directions that `drift` and `turn` start from."""
     adapter, layers = adapters.find(weights, options.adapter)
-    found: dict[tuple[str, int], Tensor] = {}
-    problems: list[str] = []
-    notes: dict[str, None] = {}
-    directions: Directions = {}
-    for index, layer in enumerate(layers):
-        try:
-            read = adapter.read(weights, layer)
-            circuits = read.circuits(fold_norms=options.fold_norms)
-        except Exception as problem:
-            problems.append(_line(layer, problem))
-            continue
-        notes |= dict.fromkeys(read.remarks(fold_norms=options.fold_norms))
-        for circuit, matrix in zip(CIRCUITS, (circuits.qk, circuits.ov), strict=True):
-            try:
-                # First, so that one decomposition gives directions and singular values.
-                rows = matrix.leading_rows(min(options.directions, matrix.left.shape[-1]))
-                directions[f"{circuit}/{index}"] = rows  # type: ignore[assignment]
-                found[f"{circuit}_{SPECTRUM}", index] = matrix.singular_values()  # type: ignore[assignment]
-            except Exception as problem:
-                problems.append(_line(f"{layer}, {circuit}_{SPECTRUM}", problem))
-                continue
-            wanted = {name: (function, matrix) for name, function in _NUMBERS.items()}
-            for name, (function, one) in wanted.items():
-                try:
-                    found[f"{circuit}_{name}", index] = function(one)  # type: ignore[assignment]
-                except Exception as problem:
-                    problems.append(_line(f"{layer}, {circuit}_{name}", problem))
-            for name, earlier in before.items():
-                start = earlier.get(f"{circuit}/{index}")
-                try:
-                    if start is not None:
-                        found[f"{circuit}_{name}", index] = _turned(start, rows)  # type: ignore[arg-type]
-                except Exception as problem:
-                    problems.append(_line(f"{layer}, {circuit}_{name}", problem))
-    arrays = _gathered(found, len(layers))
+
+    def measured(index: int) -> _Layer:
+        layer = _Layer(index, layers[index])
+        layer.measure(adapter, weights, options, before)
+        return layer
+
+    done = _for_each(measured, len(layers), weights)
+    found = {(name, one.index): value for one in done for name, value in one.found.items()}
     return HeadMeasures(
-        adapter.name, tuple(layers), arrays, tuple(problems), tuple(notes), directions
+        adapter.name,
+        tuple(layers),
+        _gathered(found, len(layers)),
+        tuple(problem for one in done for problem in one.problems),
+        tuple(dict.fromkeys(note for one in done for note in one.notes)),
+        {place: rows for one in done for place, rows in one.directions.items()},
     )
+
+
+@dataclass(eq=False)
+class _Layer:
+    """One layer, and what was found of it."""
+
+    index: int
+    name: str
+    found: dict[str, Tensor] = field(default_factory=dict)
+    directions: Directions = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+    def measure(
+        self,
+        adapter: AbstractAdapter,
+        weights: AbstractWeights,
+        options: HeadOptions,
+        before: Mapping[str, Directions],
+    ) -> None:
+        """Measure its two circuits; what fails is noted."""
+        with self._noting(""):
+            read = adapter.read(weights, self.name)
+            circuits = read.circuits(fold_norms=options.fold_norms)
+            self.notes = read.remarks(fold_norms=options.fold_norms)
+            for circuit, matrix in zip(CIRCUITS, (circuits.qk, circuits.ov), strict=True):
+                self._measure_circuit(circuit, matrix, options.directions, before)
+
+    def _measure_circuit(
+        self, circuit: str, matrix: FactoredMatrix, count: int, before: Mapping[str, Directions]
+    ) -> None:
+        place = f"{circuit}/{self.index}"
+        with self._noting(f", {circuit}_{SPECTRUM}"):
+            # First, so that one decomposition gives directions and singular values.
+            rows = matrix.leading_rows(min(count, matrix.left.shape[-1]))
+            self.directions[place] = rows  # type: ignore[assignment]
+            self.found[f"{circuit}_{SPECTRUM}"] = matrix.singular_values()  # type: ignore[assignment]
+        for name, function in _NUMBERS.items():
+            with self._noting(f", {circuit}_{name}"):
+                self.found[f"{circuit}_{name}"] = function(matrix)  # type: ignore[assignment]
+        for name, earlier in before.items():
+            with self._noting(f", {circuit}_{name}"):
+                if place in earlier and place in self.directions:
+                    now = _turned(earlier[place], self.directions[place])
+                    self.found[f"{circuit}_{name}"] = now
+
+    @contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as problem:
+            text = " ".join(str(problem).split()) or type(problem).__name__
+            self.problems.append(f"{self.name}{what}: {text}")
+
+
+def _for_each(
+    function: Callable[[int], _Layer], count: int, weights: AbstractWeights
+) -> list[_Layer]:
+    """What a function gives for every layer: on the CPU a thread a core, with one thread in each.
+
+    Threads that wait for one another within a small matrix cost more than the work itself, ten
+    times as much where the machine has other work.
+    """
+    import torch
+
+    places = range(count)
+    if weights.read(weights.names[0]).device.type != "cpu":
+        return [function(place) for place in places]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return on_all_cores(function, places, most=threads)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _turned(before: Tensor, now: Tensor) -> Tensor:
@@ -130,11 +184,6 @@ def _turned(before: Tensor, now: Tensor) -> Tensor:
         raise InvalidInput("directions.shape", tuple(now.shape), allowed)
     # On the device of the model as it is, which may have moved.
     return turned(before.to(now.device), now)  # type: ignore[return-value]
-
-
-def _line(where: str, problem: Exception) -> str:
-    text = " ".join(str(problem).split()) or type(problem).__name__
-    return f"{where}: {text}"
 
 
 def _gathered(found: Mapping[tuple[str, int], Tensor], layers: int) -> dict[str, AnyArray]:
