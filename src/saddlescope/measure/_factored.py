@@ -14,6 +14,7 @@ from saddlescope.measure._arrays import (
     Array,
     Measured,
     Numbers,
+    above_rounding,
     frobenius,
     is_tensor,
     namespace,
@@ -138,7 +139,7 @@ class FactoredMatrix:
     def norm(self) -> Measured:
         """The Frobenius norm [...] of each matrix."""
         if "_left_vectors" in vars(self):
-            return frobenius(self._left_vectors[1][..., None])
+            return frobenius(self.singular_values()[..., None])
         return frobenius(self.core)
 
     def singular_values(self) -> Array:
@@ -158,16 +159,17 @@ class FactoredMatrix:
 
         From the left triangle alone: $v = (R_L R)^\top u/\sigma$ with the left singular vectors u
         of $R_L R$, so that no orthogonal factor of the model's size is made. Zero where the
-        singular value is.
+        singular value is below $\max(m, n)\,\varepsilon\,\sigma_1$.
 
         >>> matrix = FactoredMatrix(np.array([[3.0], [4.0]]), np.array([[0.0, 2.0]]))
         >>> np.abs(matrix.leading_rows(1)).tolist()
         [[0.0, 1.0]]
         """
-        xp, (u, s) = namespace(self.left), self._left_vectors
-        rows = (u[..., :k].mT @ self._left_triangle) @ self.right
-        values = s[..., :k, None]
-        return xp.where(values > 0, rows / xp.where(values > 0, values, 1.0), 0.0)
+        xp, (u, s, reached) = namespace(self.left), self._left_vectors
+        real = above_rounding(self.singular_values(), self.shape)[..., :k, None]
+        scale = xp.where(real, s[..., :k, None], 1.0)
+        rows = xp.where(real, (u[..., :k].mT @ reached) / scale, 0.0)
+        return _halved(rows) if _through_doubles(self.left) else rows
 
     @cached_property
     def core(self) -> Array:
@@ -179,8 +181,8 @@ class FactoredMatrix:
         return triangle(self.left)
 
     @cached_property
-    def _left_vectors(self) -> tuple[Array, Array]:
-        """The left singular vectors of the core, and the singular values.
+    def _left_vectors(self) -> tuple[Array, Array, Array]:
+        """The left singular vectors of $R_L R$, the singular values, and $R_L R$ itself.
 
         In single precision through the eigenvalues of $R_L R R^\top R_L^\top$ in double precision,
         several times faster, whose rounding stays below that of the input.
@@ -188,18 +190,18 @@ class FactoredMatrix:
         xp = namespace(self.left)
         if not _through_doubles(self.left):
             u, s, _ = xp.linalg.svd(self.core, full_matrices=False)
-            return u, s
+            return u, s, self._left_triangle @ self.right
         reached = _doubled(self._left_triangle) @ _doubled(self.right)
         squares, u = xp.linalg.eigh(reached @ reached.mT)
         count = min(reached.shape[-2:])
         u = xp.flip(u, (-1,))[..., :count]
-        s = xp.sqrt(xp.clip(xp.flip(squares, (-1,)), 0.0, None))[..., :count]
-        return _halved(u), _halved(s)
+        return u, xp.sqrt(xp.clip(xp.flip(squares, (-1,)), 0.0, None))[..., :count], reached
 
     @cached_property
     def _singular_values(self) -> Array:
         if "_left_vectors" in vars(self):
-            return self._left_vectors[1]
+            values = self._left_vectors[1]
+            return _halved(values) if _through_doubles(self.left) else values
         return namespace(self.left).linalg.svdvals(self.core)
 
 

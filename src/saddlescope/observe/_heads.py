@@ -168,7 +168,7 @@ def _for_each(
     import torch
 
     places = range(count)
-    if weights.read(weights.names[0]).device.type != "cpu":
+    if not weights.is_on_cpu:
         return [function(place) for place in places]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

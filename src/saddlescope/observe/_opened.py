@@ -24,6 +24,7 @@ _STEPS = ("global_step", "step", "iter_num", "iteration", "iter")
 _CONFIGS = ("config", "model_args", "hyper_parameters", "args", "cfg")
 _INSIDE = ("state_dict", "model", "model_state_dict", "module", "params", "net")
 _HOSTILE = "holds objects that only running its code could make, and is not opened"
+_STRANGE = "is no plain state dict (damaged, or a pickle of something else), and is not opened"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +141,7 @@ def _unpickled(file: Path, shown: str) -> object:
                 warnings.simplefilter("ignore")
                 return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
         except pickle.UnpicklingError as problem:
-            text = str(problem)
-            hostile = "GLOBAL" in text or "Unsupported" in text
-            reason = _HOSTILE if hostile else "is damaged, or no state dict"
+            reason = _HOSTILE if "GLOBAL" in str(problem) else _STRANGE
             raise CannotRead(f"{shown}: {file.name} {reason}") from None
         except Exception as problem:
             # Files of torch's older format cannot be mapped; a damaged one raises anything.

@@ -97,18 +97,27 @@ def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
 def step_in(path: Path) -> int | None:
     """The step that a name tells: the number after `step` and the like, or its last number.
 
+    Where it has none, that of its folder.
+
     >>> step_in(Path("run/checkpoint-500")), step_in(Path("epoch=3-step=1200.ckpt"))
     (500, 1200)
     >>> step_in(Path("step10k.pt")), step_in(Path("7/model.pt")), step_in(Path("final.pt"))
     (10000, 7, None)
     """
     own = path.name.removesuffix(path.suffix) if path.suffix in _SUFFIXES else path.name
-    for name in (own, path.parent.name):
-        for word in _WORDS:
-            if found := re.search(rf"(?:{word})[-_=. ]*(\d+)([kKmM]?)(?![a-zA-Z])", name, re.I):
-                return int(found[1]) * _THOUSANDS[found[2].lower()]
-        if numbers := re.findall(r"\d+", name):
-            return int(numbers[-1])
+    if (found := _after_a_word(own)) is not None:
+        return found
+    if numbers := re.findall(r"\d+", own):
+        return int(numbers[-1])
+    # A folder's name may hold any number, such as a date.
+    folder = path.parent.name
+    return int(folder) if folder.isdigit() else _after_a_word(folder)
+
+
+def _after_a_word(name: str) -> int | None:
+    for word in _WORDS:
+        if found := re.search(rf"(?:{word})[-_=. ]*(\d+)([kKmM]?)(?![a-zA-Z])", name, re.I):
+            return int(found[1]) * _THOUSANDS[found[2].lower()]
     return None
 
 

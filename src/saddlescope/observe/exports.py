@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from pathlib import Path
 
 import xarray as xr
 
+from saddlescope.errors import CannotWrite
 from saddlescope.observe._extras import require
 from saddlescope.running.files import make_folder, write_text
 
-_SUFFIX = ".saddlescope"
+# Its own name has the time in it, and would stand beside what was written before.
+_EVENTS = "events.out.tfevents.0.saddlescope"
 _TABLES = {"heads": {"step", "layer", "head"}, "steps": {"step"}, "loss": {"loss_step"}}
 
 
@@ -28,15 +32,18 @@ def write_csv(dataset: xr.Dataset, folder: Path) -> list[Path]:
 
 
 def write_tensorboard(dataset: xr.Dataset, folder: Path) -> Path:
-    """Scalars as `qk_effective_rank/layer 0/head 1`, in place of those written before."""
+    """Scalars as `qk_effective_rank/layer0.head1`, in place of those written before."""
     writers = require("tensorboardX")
     make_folder(folder)
-    old = list(folder.glob(f"*{_SUFFIX}"))
-    with writers.SummaryWriter(str(folder), filename_suffix=_SUFFIX) as writer:
-        for tag, step, value in _scalars(dataset):
-            writer.add_scalar(tag, value, step)
-    for file in old:
-        file.unlink()
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as beside:
+            with writers.SummaryWriter(beside) as writer:
+                for tag, step, value in _scalars(dataset):
+                    writer.add_scalar(tag, value, step)
+            (written,) = Path(beside).iterdir()
+            os.replace(written, folder / _EVENTS)
+    except OSError as problem:
+        raise CannotWrite(folder, problem) from None
     return folder
 
 
@@ -52,7 +59,7 @@ def _scalars(dataset: xr.Dataset) -> list[tuple[str, int, float]]:
                 cells = {str(name): float(part)}
             else:
                 cells = {
-                    f"{name}/layer {layer}/head {head}": float(value)
+                    f"{name}/layer{layer}.head{head}": float(value)
                     for layer, row in enumerate(part)
                     for head, value in enumerate(row)
                 }

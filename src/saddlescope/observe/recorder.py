@@ -146,8 +146,11 @@ class Recorder:
         """Record the last step and let go of the folder."""
         if self._watch is None:
             return
-        if self._step > self._recorded or self._losses:
+        if self._step > self._recorded:
             self._record()
+        elif self._losses:
+            # Those that came after the record of their step.
+            self._append(*_gathered(self._losses))
         self._watch.store.close()
         self._watch = None
 
@@ -183,14 +186,14 @@ class Recorder:
             problems = [str(problem)]
         except Exception as problem:
             problems = [f"{type(problem).__name__}: {' '.join(str(problem).split())}"]
-            self._keep_problem(arrays, problems)
+            self._append(arrays, problems)
         if problems and not self._has_failed:
             self._has_failed = True
             text = "at step %d not everything was measured, and the run goes on: %s"
             log.warning(text, self._step, problems[0])
 
-    def _keep_problem(self, arrays: Mapping[str, AnyArray], problems: list[str]) -> None:
-        """A record that says why there are no measures."""
+    def _append(self, arrays: Mapping[str, AnyArray], problems: list[str]) -> None:
+        """A record without measures: losses, and why there is nothing else."""
         assert self._watch is not None
         record = Record(self._step, self._watch.session, arrays, problems=tuple(problems))
         try:

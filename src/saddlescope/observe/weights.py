@@ -39,6 +39,11 @@ class AbstractWeights(abc.ABC):
     def setting(self, path: str, *names: str) -> object | None:
         """What is known by one of these names: of the module at a path, or of the whole model."""
 
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether they lie in the memory of the CPU, as those of files do."""
+        return True
+
     def find(self, *names: str) -> Tensor | None:
         """The first of some weights that is there."""
         return next((self.read(name) for name in names if name in self.names), None)
@@ -81,6 +86,11 @@ class ModelWeights(AbstractWeights):
         self._given = given
         self._parameters = {clean(name): one for name, one in self.model.named_parameters()}
         self._modules = {clean(f"{name}.")[:-1]: one for name, one in self.model.named_modules()}
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether all parameters lie in the memory of the CPU."""
+        return all(one.device.type == "cpu" for one in self._parameters.values())
 
     @property
     def names(self) -> tuple[str, ...]:

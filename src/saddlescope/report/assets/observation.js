@@ -74,6 +74,9 @@
     label, scale, low, high, inverted: false, ticks: [], names: [], bare: false, threshold: 1,
   });
 
+  // The same ends in every chart, whatever range its own data have.
+  const fixed = (one) => ({ ...scaleOf(one), range: () => [one.low, one.high] });
+
   // A chart whose curves are asked for anew whenever the state has changed.
   class Chart {
     constructor(host, title, curves, { time = true, log = false, wide = false, stages = false } = {}) {
@@ -108,7 +111,7 @@
         ...this.size(),
         legend: { show: false },
         padding: [8, 18, 0, 0],
-        scales: { x: scaleOf(x), y: scaleOf(y) },
+        scales: { x: fixed(x), y: fixed(y) },
         axes: [axisOf(x, "x", false), axisOf(y, "y", true)],
         series: [{}, ...curves.map((curve) => ({
           label: curve.name,
@@ -130,7 +133,7 @@
         },
       };
       this.plot = new uPlot(options, [xs.length ? xs : [0, 1], ...columns], this.stage);
-      this.stage.dataset.curves = String(curves.length);
+      if (this.time) this.stage.dataset.range = state.range.join(" ");
     }
 
     size() {
