@@ -29,6 +29,7 @@ SUBJECTS = (
     "predictions",
     "models",
     "circuits",
+    "observe",
     "stages",
     "scaling",
 )

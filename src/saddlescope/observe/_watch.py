@@ -66,19 +66,20 @@ class Watch:
         self._first = self._first or now
         if self._last is None or self._last.step <= step:
             self._last = now
-        self._keep()
         return record
 
-    def _keep(self) -> None:
-        assert self._first is not None
-        assert self._last is not None
+    def keep(self) -> None:
+        """Keep on disk what the next record, of this process or of another, is compared with."""
         pair = {"first": self._first, "last": self._last}
         arrays = {
             f"{name}/{place}": np.asarray(rows.cpu())
             for name, seen in pair.items()
+            if seen is not None
             for place, rows in seen.directions.items()
         }
-        self.store.keep(arrays, {name: seen.step for name, seen in pair.items()})
+        steps = {name: seen.step for name, seen in pair.items() if seen is not None}
+        if steps:
+            self.store.keep(arrays, steps)
 
 
 def _kept(store: Store) -> tuple[_Seen | None, _Seen | None]:

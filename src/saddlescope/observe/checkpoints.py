@@ -183,6 +183,7 @@ class _Series:
         source = {**checkpoint.stamp, "hash": digest}
         extra = Extra(_trainer_losses(checkpoint), source=source)
         record = self._watch.look(step, content.weights, extra)
+        self._watch.keep()
         if not record.arrays:
             self._problems.append(f"path = {shown!r}: {record.problems[0]}")
         self._records.append(record)

@@ -105,6 +105,7 @@ class Recorder:
         session = max((record.session for record in store.records()), default=-1) + 1
         self._watch = Watch(store, options, session)
         self._record()
+        self._keep()
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -151,6 +152,7 @@ class Recorder:
         elif self._losses:
             # Those that came after the record of their step.
             self._append(*_gathered(self._losses))
+        self._keep()
         self._watch.store.close()
         self._watch = None
 
@@ -191,6 +193,14 @@ class Recorder:
             self._has_failed = True
             text = "at step %d not everything was measured, and the run goes on: %s"
             log.warning(text, self._step, problems[0])
+
+    def _keep(self) -> None:
+        """Keep the directions: at the beginning and at the end, since they leave the device."""
+        assert self._watch is not None
+        try:
+            self._watch.keep()
+        except SaddlescopeError as problem:
+            log.warning("a resumed run will not know how far heads have turned: %s", problem)
 
     def _append(self, arrays: Mapping[str, AnyArray], problems: list[str]) -> None:
         """A record without measures: losses, and why there is nothing else."""
