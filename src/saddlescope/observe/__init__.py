@@ -56,6 +56,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "adapters":
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
