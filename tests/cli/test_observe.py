@@ -110,6 +110,12 @@ def test_a_broken_checkpoint_is_told_and_the_exit_code_is_1(command, saved, tmp_
     code, out, err = command("observe", "run/step150.pt", "--out", "none")
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
+    # Without the number of heads: a line each, and no folder that holds nothing.
+    code, out, err = command("observe", "run", "--out", "none")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 6
+    assert "heads = None: must be given" in err
+    assert not Path("none").exists()
 
 
 def test_a_recorders_folder_and_another_beside_it(command, saved):
@@ -147,6 +153,7 @@ def test_an_adapter_of_ones_own_from_a_file(command, tmp_path):
         (["{saved}", "--compare", "nowhere"], "compare = 'nowhere': must be an observation"),
         (["{saved}", "--log", "nowhere"], "log = 'nowhere': there is no such file"),
         (["{saved}", "--adapter", "nowhere.py:mine"], "adapter = 'nowhere.py'"),
+        (["{saved}", "--adapter", "bert"], "adapter = 'bert': must be an adapter or one of gpt2"),
     ],
 )
 def test_nonsense_is_told_in_one_line(words, message, command, saved, tmp_path):

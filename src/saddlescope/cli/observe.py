@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.tables import counted
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from saddlescope.observe import AbstractAdapter, Observation
 
 EXAMPLE = """Measure every attention head of a series of checkpoints.
@@ -83,12 +86,15 @@ def observe(
             directions=_whole("directions", directions),
             log=log,
         )
+        if done.problems and not (done.observed or done.known):
+            _complain(done.problems)
+            raise typer.Exit(1)
     dataset = _loaded(folder, "checkpoints") if done is None else load(folder)
     summary = summarise(dataset)
     problems = [*(done.problems if done else ()), *dataset.attrs["problems"]]
     remarks = list(done.remarks) if done else []
     if not summary.steps:
-        raise CannotRead("; ".join(problems) or f"path = {str(folder)!r}: holds no record yet")
+        raise CannotRead(f"path = {str(folder)!r}: holds no record yet")
     written = write_csv(dataset, folder / "csv") if csv else []
     if tensorboard:
         written.append(write_tensorboard(dataset, folder / "tensorboard"))
@@ -109,13 +115,17 @@ def observe(
         for remark in remarks:
             typer.echo(remark)
         typer.echo("wrote " + ", ".join(map(str, written)))
-    for problem in problems:
-        typer.echo(f"saddlescope: {problem}", err=True)
+    _complain(problems)
     if done is not None and done.problems:
         raise typer.Exit(1)
 
 
-def _loaded(folder: Path, field: str):  # type: ignore[no-untyped-def]
+def _complain(problems: Iterable[str]) -> None:
+    for problem in problems:
+        typer.echo(f"saddlescope: {problem}", err=True)
+
+
+def _loaded(folder: Path, field: str) -> xr.Dataset:
     from saddlescope.observe import load
 
     try:

@@ -60,6 +60,7 @@ class HeadOptions:
 
     def __post_init__(self) -> None:
         whole_number("directions", self.directions)
+        adapters.chosen(self.adapter)
         if not isinstance(self.fold_norms, bool):
             raise InvalidInput("fold_norms", self.fold_norms, "must be True or False")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.files import MANIFEST, Sealed, make_folder, write_bytes
-from saddlescope.running.lock import hold
+from saddlescope.running.lock import hold, remove_lock
 from saddlescope.running.packed import pack, unpack
 
 KIND = "observation"
@@ -123,8 +123,14 @@ class Store:
         return arrays, json.loads(about)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Let go of the folder; one to which nothing was ever written goes again."""
         self._open.close()
+        if self._next == 0 and not (self.path / _KEPT).exists():
+            remove_lock(self.path)
+            (self.path / MANIFEST).unlink(missing_ok=True)
+            for folder in (self.path / _FOLDER, self.path):
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
 
 
 def read_records(path: Path) -> tuple[list[Record], list[str]]:

@@ -31,6 +31,7 @@ __all__ = [
     "AbstractAdapter",
     "AttentionLayer",
     "Projections",
+    "chosen",
     "find",
     "known",
     "register",
@@ -66,17 +67,21 @@ def unregister(name: str) -> None:
     _known[:] = [one for one in _known if one.name != name]
 
 
-def find(weights: AbstractWeights, adapter: object = None) -> tuple[AbstractAdapter, list[str]]:
-    """The adapter that finds attention layers, and their names; `adapter` or its name chooses."""
+def chosen(adapter: object) -> tuple[AbstractAdapter, ...]:
+    """The adapters to try: one that is given, or named; all for None."""
     by_name = {one.name: one for one in _known}
     if adapter is None:
-        choices = known()
-    elif isinstance(adapter, AbstractAdapter):
-        choices = (adapter,)
-    elif isinstance(adapter, str) and adapter in by_name:
-        choices = (by_name[adapter],)
-    else:
-        raise InvalidInput("adapter", adapter, f"must be an adapter or one of {', '.join(by_name)}")
+        return known()
+    if isinstance(adapter, AbstractAdapter):
+        return (adapter,)
+    if isinstance(adapter, str) and adapter in by_name:
+        return (by_name[adapter],)
+    raise InvalidInput("adapter", adapter, f"must be an adapter or one of {', '.join(by_name)}")
+
+
+def find(weights: AbstractWeights, adapter: object = None) -> tuple[AbstractAdapter, list[str]]:
+    """The adapter that finds attention layers, and their names; `adapter` or its name chooses."""
+    choices = chosen(adapter)
     for one in choices:
         if layers := one.layers(weights):
             return one, layers
