@@ -139,6 +139,14 @@ def test_spectra_are_those_of_the_explicit_product(family):
                 )
 
 
+def test_a_model_inside_of_another_has_its_own_config():
+    model = made("llama")
+    outer = torch.nn.ModuleDict({"policy": model, "value": torch.nn.Linear(2, 2)})
+    found = observe.look(outer)
+    assert found.layer_name.values.tolist() == ["policy.model.layers.0", "policy.model.layers.1"]
+    np.testing.assert_array_equal(found.qk_norm, observe.look(model).qk_norm)
+
+
 def test_what_a_family_holds_beside_is_said():
     notes = observe.look(made("qwen2")).attrs["notes"]
     assert any("rotary" in note for note in notes)

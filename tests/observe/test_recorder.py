@@ -212,6 +212,15 @@ def test_a_measure_that_breaks_altogether_leaves_a_record_that_says_so(tmp_path,
     assert one.dataset.attrs["problems"] == ["step 1: RuntimeError: out of memory"]
 
 
+def test_a_loss_of_any_kind_is_kept_and_breaks_nothing(tmp_path):
+    one = observe.Recorder(torch.nn.MultiheadAttention(8, 2), every=100, out=tmp_path / "seen")
+    for loss in (np.float32(1.5), torch.tensor([2.0, 4.0]), 3, "lost", None):
+        one.step(loss=loss)
+    one.close()
+    assert one.dataset.loss_step.values.tolist() == [1, 2, 3, 4]
+    np.testing.assert_array_equal(one.dataset.loss, [1.5, 3.0, 3.0, np.nan])
+
+
 def test_a_disk_that_refuses_costs_no_step(tmp_path, monkeypatch, caplog):
     from saddlescope.errors import CannotWrite
 
@@ -344,6 +353,7 @@ def test_decoders_of_ours(tmp_path):
         ({"fold_norms": 1}, "fold_norms = 1: must be True or False"),
         ({"adapter": "bert"}, "adapter = 'bert': must be an adapter or one of gpt2"),
         ({"heads": 0}, "heads = 0"),
+        ({"heads": 3}, "heads = 3: must divide"),
         ({"out": ""}, "out = '': must be a path"),
     ],
 )

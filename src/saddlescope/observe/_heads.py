@@ -41,8 +41,6 @@ _NUMBERS: dict[str, Callable[[FactoredMatrix], object]] = {
 }
 SPECTRUM = "spectrum"
 DRIFT, TURN = "drift", "turn"
-MEASURES = tuple(f"{circuit}_{name}" for circuit in CIRCUITS for name in (*_NUMBERS, DRIFT, TURN))
-"""The names of all measures of a head that are one number."""
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from saddlescope.checks import AnyArray, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.observe import adapters
+from saddlescope.observe._digest import digest_of
 from saddlescope.observe._heads import HeadOptions
 from saddlescope.observe._opened import Opened, opened
 from saddlescope.observe._places import Checkpoint, find_checkpoints
@@ -20,13 +18,9 @@ from saddlescope.observe._watch import Extra, Watch
 from saddlescope.observe.adapters import AbstractAdapter
 from saddlescope.observe.logs import history_losses, read_log
 from saddlescope.observe.store import CHECKPOINTS, Record, Store
-from saddlescope.observe.weights import AbstractWeights
 from saddlescope.running.files import as_path
 from saddlescope.running.progress_bar import ProgressBar
 from saddlescope.tables import counted
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ class _Series:
 
     def _look(self, step: int | None, checkpoint: Checkpoint, content: Opened) -> None:
         shown = str(checkpoint.path)
-        digest = _digest(content.weights, self._options.adapter)
+        digest = digest_of(content.weights, self._options.adapter)
         twin = next((one for one in self._records if one.source.get("hash") == digest), None)
         same = next((one for one in self._records if one.step == step), None)
         if twin is not None and twin.source["path"] == shown:
@@ -188,42 +182,6 @@ class _Series:
             self._problems.append(f"path = {shown!r}: {record.problems[0]}")
         self._records.append(record)
         self._observed.append(step)
-
-
-class _Noting(AbstractWeights):
-    """Weights that note which of them were read, with a hash of each."""
-
-    def __init__(self, weights: AbstractWeights) -> None:
-        self._weights = weights
-        self.hashes: dict[str, str] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all weights."""
-        return self._weights.names
-
-    def read(self, name: str) -> Tensor:
-        """A weight."""
-        import torch
-
-        tensor = self._weights.read(name)
-        if name not in self.hashes:
-            content = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
-            self.hashes[name] = hashlib.sha256(content.tobytes()).hexdigest()
-        return tensor
-
-    def setting(self, path: str, *names: str) -> object | None:
-        """What is known by one of these names."""
-        return self._weights.setting(path, *names)
-
-
-def _digest(weights: AbstractWeights, adapter: AbstractAdapter | str | None) -> str:
-    """A hash of all that is measured: the weights of the attention layers and their norms."""
-    noting = _Noting(weights)
-    family, layers = adapters.find(noting, adapter)
-    for layer in layers:
-        family.read(noting, layer)
-    return hashlib.sha256(repr(sorted(noting.hashes.items())).encode()).hexdigest()
 
 
 def _trainer_losses(checkpoint: Checkpoint) -> dict[str, AnyArray]:

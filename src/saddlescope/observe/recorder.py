@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -97,7 +98,9 @@ class Recorder:
         self._probe = None if tokens is None else Probe.of(tokens, probe, early, late)
         self._heads = heads
         self._look_at(model)
-        adapters.find(self._weights, adapter)
+        # What no layer can be read by is bad input, and not a measure that fails.
+        family, layers = adapters.find(self._weights, adapter)
+        family.read(self._weights, layers[0])
         self.out = place_of(out, Path("out"), is_new=not resume)
         if _rank():
             return
@@ -140,8 +143,7 @@ class Recorder:
     def note_loss(self, step: int, loss: Tensor | float) -> None:
         """Keep a loss that belongs to a step; a tensor stays where it is until the next record."""
         if self._watch is not None:
-            detached = loss if isinstance(loss, float | int) else loss.detach().clone()
-            self._losses.append((step, detached))
+            self._losses.append((step, _as_loss(loss)))
 
     def close(self) -> None:
         """Record the last step and let go of the folder."""
@@ -211,6 +213,18 @@ class Recorder:
             self._losses.clear()
         except SaddlescopeError as problem:
             problems.append(str(problem))
+
+
+def _as_loss(loss: object) -> Tensor | float:
+    """A loss to keep; NaN where it is no number, since a run must not break off over it."""
+    import torch
+
+    if torch.is_tensor(loss):
+        return loss.detach().clone()
+    try:
+        return float(loss)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _gathered(losses: list[tuple[int, Tensor | float]]) -> tuple[dict[str, AnyArray], list[str]]:

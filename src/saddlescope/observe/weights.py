@@ -85,7 +85,8 @@ class ModelWeights(AbstractWeights):
         self.model = unwrapped(model)
         self._given = given
         self._parameters = {clean(name): one for name, one in self.model.named_parameters()}
-        self._modules = {clean(f"{name}.")[:-1]: one for name, one in self.model.named_modules()}
+        modules = dict(self.model.named_modules())
+        self._modules = {clean(f"{name}.")[:-1]: one for name, one in modules.items()}
 
     @property
     def is_on_cpu(self) -> bool:
@@ -110,11 +111,20 @@ class ModelWeights(AbstractWeights):
         for name in names:
             if isinstance(found := getattr(module, name, None), int):
                 return found
-        # TransformerLens' models call theirs cfg.
-        config = getattr(self.model, "config", None) or getattr(self.model, "cfg", None)
-        as_dict = getattr(config, "to_dict", None)
-        known = config if as_dict is None else as_dict()
-        return configured(known, names) if isinstance(known, Mapping) else None
+        # The model may stand inside of another, which has no config.
+        while True:
+            value = configured(_config_of(self._modules.get(path)), names)
+            if value is not None or not path:
+                return value
+            path = path.rpartition(".")[0]
+
+
+def _config_of(module: Module | None) -> Mapping[str, object]:
+    """What a module was built from; TransformerLens' models call it cfg."""
+    config = getattr(module, "config", None) or getattr(module, "cfg", None)
+    as_dict = getattr(config, "to_dict", None)
+    known = config if as_dict is None else as_dict()
+    return known if isinstance(known, Mapping) else {}
 
 
 def clean(name: str) -> str:
