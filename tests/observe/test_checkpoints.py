@@ -261,11 +261,12 @@ def test_decoders_of_ours_and_a_log_beside(tmp_path):
     for step, decoder in enumerate(decoders):
         save_decoder(tmp_path / f"step{step}.safetensors", decoder)
     log = tmp_path / "log.csv"
-    log.write_text("step,loss\n0,3\n1,2\n2,1\n")
+    log.write_text("epoch,loss\n0,3\n0.5,2\n1,1\n")
     observe.observe_checkpoints([tmp_path], tmp_path / "out", log=log)
     found = observe.load(tmp_path / "out")
     np.testing.assert_allclose(found.ov_norm[1], observe.look(decoders[1]).ov_norm)
     assert found.loss.values.tolist() == [3, 2, 1]
+    assert found.loss_step.values.tolist() == [0, 0.5, 1]
     assert not any("rotary" in note for note in found.attrs["notes"])
 
 

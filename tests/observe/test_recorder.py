@@ -124,6 +124,26 @@ def test_multihead_patterns_are_asked_of_the_modules_themselves(tmp_path):
     np.testing.assert_allclose(one.dataset.prefix_matching[0, 0], expected, atol=1e-6)
 
 
+def test_patterns_belong_to_their_layers_whatever_is_called_first(tmp_path):
+    class Reversed(Small):
+        def forward(self, tokens):
+            mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+            read = self.embed(tokens)
+            for layer in reversed(self.body.layers):
+                read = layer(read, src_mask=mask)
+            return self.out(read)
+
+    model = Reversed().eval()
+    with torch.no_grad():
+        # The first layer by name attends to all alike, with every head.
+        model.body.layers[0].self_attn.in_proj_weight.zero_()
+    with observe.Recorder(model, out=tmp_path / "seen", tokens=TOKENS) as one:
+        pass
+    even, other = one.dataset.prefix_matching[0].values
+    assert np.ptp(even) < 1e-6
+    assert np.ptp(other) > 1e-3
+
+
 def test_a_function_of_ones_own_is_asked(tmp_path):
     model = torch.nn.MultiheadAttention(8, 2)
     patterns = [torch.softmax(torch.randn(4, 2, 16, 16).tril(), -1)]

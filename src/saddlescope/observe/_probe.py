@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.measure import in_context_score, prefix_matching
 from saddlescope.observe._padding import stacked
 from saddlescope.observe.snapshot import is_decoder
+from saddlescope.observe.weights import natural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,7 +125,8 @@ def _ask_module(model: Module, tokens: Tensor) -> Answer:
     with _patterns(model) as patterns:
         said = model(tokens)
     said = said[0] if isinstance(said, tuple) else said
-    return getattr(said, "logits", said), patterns
+    # In the order of the layers' names, as adapters have them, and not in that of the calls.
+    return getattr(said, "logits", said), [patterns[name] for name in sorted(patterns, key=natural)]
 
 
 def _ask_decoder(decoder: Decoder, tokens: Tensor) -> Answer:
@@ -147,11 +150,11 @@ def _eager(model: Module) -> Iterator[None]:
 
 
 @contextmanager
-def _patterns(model: Module) -> Iterator[list[Tensor]]:
-    """The patterns of every `nn.MultiheadAttention` that is called meanwhile."""
+def _patterns(model: Module) -> Iterator[dict[str, Tensor]]:
+    """The patterns of every `nn.MultiheadAttention` that is called meanwhile, by its name."""
     import torch
 
-    patterns: list[Tensor] = []
+    patterns: dict[str, Tensor] = {}
 
     def ask(
         module: MultiheadAttention, given: tuple[object, ...], named: dict[str, object]
@@ -159,16 +162,19 @@ def _patterns(model: Module) -> Iterator[list[Tensor]]:
         return given, {**named, "need_weights": True, "average_attn_weights": False}
 
     def keep(
-        module: MultiheadAttention, given: tuple[object, ...], result: tuple[Tensor, Tensor]
+        name: str,
+        module: MultiheadAttention,
+        given: tuple[object, ...],
+        result: tuple[Tensor, Tensor],
     ) -> None:
-        patterns.append(result[1])
+        patterns[name] = result[1]
 
     hooks = []
     try:
-        for module in model.modules():
+        for name, module in model.named_modules():
             if isinstance(module, torch.nn.MultiheadAttention):
                 hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
-                hooks.append(module.register_forward_hook(keep))
+                hooks.append(module.register_forward_hook(partial(keep, name)))
         yield patterns
     finally:
         for hook in hooks:

@@ -40,17 +40,20 @@ def load(path: str | Path) -> xr.Dataset:
         arrays = {n: one.arrays[name] for n, one in enumerate(shown) if name in one.arrays}
         axes = _AXES[next(iter(arrays.values())).ndim]
         data[name] = (("step", *axes), stacked(arrays, len(shown)).astype(float))
-    heads = max((array.shape[2] for axes, array in data.values() if "head" in axes), default=0)
+    by_head = [array.shape[1:3] for axes, array in data.values() if "head" in axes]
+    heads = max((shape[1] for shape in by_head), default=0)
+    # A model may have patterns of more layers than it has weights that were found.
+    count = max((len(layers), *(shape[0] for shape in by_head)))
+    layers = (*layers, *[""] * (count - len(layers)))
     data = {
-        name: (axes, _widened(axes, array, len(layers), heads))
-        for name, (axes, array) in data.items()
+        name: (axes, _widened(axes, array, count, heads)) for name, (axes, array) in data.items()
     }
     losses = _losses(records)
     dataset = xr.Dataset(
         {**data, "loss": ("loss_step", np.array(list(losses.values()), float))},
         coords={
             "step": [record.step for record in shown],
-            "loss_step": np.array(list(losses), int),
+            "loss_step": _whole_if_all_are(list(losses)),
             "layer": range(len(layers)),
             "layer_name": ("layer", list(layers)),
             "head": range(heads),
@@ -82,9 +85,9 @@ def _last_course(records: Sequence[Record]) -> list[Record]:
     return kept
 
 
-def _losses(records: Sequence[Record]) -> dict[int, float]:
+def _losses(records: Sequence[Record]) -> dict[float, float]:
     """The losses by step, in order; a later record's word counts."""
-    pairs: dict[int, float] = {}
+    pairs: dict[float, float] = {}
     for record in records:
         if "loss" in record.arrays:
             steps, values = (record.arrays[name].tolist() for name in _LOSSES)
@@ -94,6 +97,12 @@ def _losses(records: Sequence[Record]) -> dict[int, float]:
                 pairs = {step: value for step, value in pairs.items() if step < first}
             pairs |= dict(zip(steps, values, strict=True))
     return dict(sorted(pairs.items()))
+
+
+def _whole_if_all_are(steps: Sequence[float]) -> AnyArray:
+    """Steps as whole numbers, unless a log counts in parts of them."""
+    values = np.array(steps, float)
+    return values.astype(int) if (values == np.floor(values)).all() else values
 
 
 def _or_nan(step: int | None) -> float:
