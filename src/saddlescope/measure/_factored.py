@@ -182,7 +182,7 @@ class FactoredMatrix:
 
     @cached_property
     def _left_vectors(self) -> tuple[Array, Array, Array]:
-        """The left singular vectors of $R_L R$, the singular values, and $R_L R$ itself.
+        r"""The left singular vectors of $R_L R$, the singular values, and $R_L R$ itself.
 
         In single precision through the eigenvalues of $R_L R R^\top R_L^\top$ in double precision,
         several times faster, whose rounding stays below that of the input.
