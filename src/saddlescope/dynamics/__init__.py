@@ -5,6 +5,7 @@ from saddlescope.dynamics._train import (
     make_setting,
     resume,
     solver_error,
+    summarise_many,
     train,
     train_many,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "make_setting",
     "resume",
     "solver_error",
+    "summarise_many",
     "train",
     "train_many",
 ]

@@ -13,7 +13,13 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
+from saddlescope.dynamics._summary import (
+    RunSummary,
+    Summary,
+    half_learned,
+    last_losses,
+    plateau_levels,
+)
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -144,6 +150,13 @@ class Prepared:
         leaves = tuple(jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
 
+    @in_own_precision
+    def brief(self, state: AbstractState) -> RunSummary:
+        """The few numbers of it so far, from the state of its rows, which may be padded."""
+        outcomes, records = self.outcomes(state, self.seeds), state.records
+        loss = np.asarray(records.loss)[:, : len(self.grid)]
+        return RunSummary(outcomes, last_losses(loss), self.summary(records, outcomes))
+
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""
         loss = np.asarray(records.loss)
@@ -163,13 +176,17 @@ class Prepared:
         notes = records.notes
         if notes is None:
             return None
+        marks = self.problem.marks
+        assert marks is not None
+        # Rows that were padded have more of them.
+        middles, halves = marks.middles.shape[-1], marks.halves.shape[-1]
         # The last step of a flow goes beyond its end.
         drops, learned = (
             np.where(times <= self.grid[-1], times, np.nan)
-            for times in (notes.drops, notes.learned)
+            for times in (notes.drops[:, :middles], notes.learned[:, :halves])
         )
         reached = np.hstack([np.full((len(drops), 1), True), ~np.isnan(drops)])
-        levels = np.where(reached, notes.levels, np.nan)
+        levels = np.where(reached, notes.levels[:, : middles + 1], np.nan)
         drops, learned = (
             self.flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)

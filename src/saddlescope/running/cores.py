@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+_most: int | None = None
+
+
 def count_cores() -> int:
     """The cores that this process may use, where the system tells, else all that there are."""
     try:
-        return len(os.sched_getaffinity(0))
+        present = len(os.sched_getaffinity(0))
     except AttributeError:
-        return os.cpu_count() or 1
+        present = os.cpu_count() or 1
+    return present if _most is None else min(present, _most)
+
+
+@contextmanager
+def at_most_cores(count: int) -> Iterator[None]:
+    """Let this process use no more cores than these: others have their own work for the rest."""
+    global _most
+    before, _most = _most, count
+    try:
+        yield
+    finally:
+        _most = before
 
 
 def on_all_cores(
