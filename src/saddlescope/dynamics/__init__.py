@@ -1,5 +1,6 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
+from saddlescope.dynamics._summary import RunSummary
 from saddlescope.dynamics._train import (
     evaluate,
     make_setting,
@@ -24,6 +25,7 @@ __all__ = [
     "GradientFlow",
     "Optimiser",
     "Record",
+    "RunSummary",
     "StochasticGradientDescent",
     "evaluate",
     "make_setting",

@@ -107,6 +107,7 @@ class RunSummary:
     """The few numbers of a setting's seeds, and how each of them ended."""
 
     outcomes: Outcomes
+    initial_loss: FloatArray
     final_loss: FloatArray
     summary: Summary | None
     """What was noted on the way, None where nothing was looked out for."""
