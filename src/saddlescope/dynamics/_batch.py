@@ -117,9 +117,7 @@ class Batch:
         return dict(zip(self._places, briefs, strict=True))
 
 
-def _own_state(
-    whole: AbstractState, one: Prepared, rows: AnyArray, own: AnyArray
-) -> AbstractState:
+def _own_state(whole: AbstractState, one: Prepared, rows: AnyArray, own: AnyArray) -> AbstractState:
     """The state of a setting's rows, without what they were padded with."""
     state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
     state = state.map_vectors(lambda leaf: leaf[..., own])

@@ -155,9 +155,7 @@ class Prepared:
         """The few numbers of it so far, from the state of its rows, which may be padded."""
         outcomes, records = self.outcomes(state, self.seeds), state.records
         loss = np.asarray(records.loss)[:, : len(self.grid)]
-        return RunSummary(
-            outcomes, loss[:, 0], last_losses(loss), self.summary(records, outcomes)
-        )
+        return RunSummary(outcomes, loss[:, 0], last_losses(loss), self.summary(records, outcomes))
 
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""

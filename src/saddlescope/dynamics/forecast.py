@@ -51,7 +51,9 @@ class Forecaster:
         # A prepared setting holds its parts, so that none of these numbers is given away again.
         place = tuple(map(id, parts))
         if place not in self._known:
-            prepared = Prepared(Setting(*parts[:3], setting.init, setting.record, setting.seeds[:1]))
+            prepared = Prepared(
+                Setting(*parts[:3], setting.init, setting.record, setting.seeds[:1])
+            )
             self._known[place] = prepared, program_key(prepared)
         prepared, key = self._known[place]
         steps = expected_steps(prepared, setting.init)

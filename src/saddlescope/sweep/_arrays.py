@@ -16,6 +16,7 @@ from saddlescope.sweep.subjects import Column, Status
 
 if TYPE_CHECKING:
     import zarr
+    from zarr.abc.codec import BytesBytesCodec
 
 ABOUT = "about"
 STATUS, REASON = "status", "reason"
@@ -137,7 +138,7 @@ def _keep_labels(root: zarr.Group, name: str, values: AnyArray) -> None:
     array[:] = values
 
 
-def _codecs() -> list[object]:
+def _codecs() -> list[BytesBytesCodec]:
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     return [ZstdCodec(level=1), Crc32cCodec()]

@@ -54,7 +54,9 @@ class Manifest:
         """What a store of these batches says."""
         plan = generations[-1].plan
         coordinates = plan.coordinates()
-        dimensions = {name: list(range(size)) for name, size in plan.dimensions.items()}
+        dimensions: dict[str, list[Plain]] = {
+            name: list(range(size)) for name, size in plan.dimensions.items()
+        }
         dimensions |= {
             name: _plain(labels) for name, (along, labels) in coordinates.items() if along == name
         }
@@ -88,12 +90,13 @@ class Manifest:
     def from_dict(cls, values: Mapping[str, object]) -> Manifest:
         """The inverse of `to_dict`."""
         given = dict(values)
-        columns = tuple(
+        for name in ("plans", "counts", "columns"):
+            given[name] = tuple(given[name])  # type: ignore[arg-type]
+        given["columns"] = tuple(
             Column(name, tuple(axes), tuple(sizes))
-            for name, axes, sizes in given.pop("columns")  # type: ignore[attr-defined]
+            for name, axes, sizes in given["columns"]  # type: ignore[attr-defined]
         )
-        lists = {name: tuple(given.pop(name)) for name in ("plans", "counts")}  # type: ignore[call-overload]
-        return cls(columns=columns, **lists, **given)  # type: ignore[arg-type]
+        return cls(**given)  # type: ignore[arg-type]
 
 
 def code_versions() -> dict[str, str]:

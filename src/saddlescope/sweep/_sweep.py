@@ -44,8 +44,8 @@ class Estimate:
         sizes = " × ".join(f"{size} {name}" for name, size in self.dimensions.items())
         return (
             f"{counted(self.points, 'point')} ({sizes}) in {self.batches} "
-            f"{'batch' if self.batches == 1 else 'batches'}; about {_duration(self.seconds)} of one "
-            f"core; up to {_size(self.bytes)}"
+            f"{'batch' if self.batches == 1 else 'batches'}; about {_duration(self.seconds)} of "
+            f"one core; up to {_size(self.bytes)}"
         )
 
 
@@ -83,9 +83,8 @@ class Sweep:
         modules: Sequence[str | Path] = (),
         **axes: object,
     ) -> None:
-        kept = keep if isinstance(keep, str) else tuple(keep)
         paths = tuple(str(path) for path in modules)
-        self.plan = Plan(base, axes, kept, draws, draw_seed, paths)  # type: ignore[arg-type]
+        self.plan = Plan(base, axes, keep, draws, draw_seed, paths)
 
     @classmethod
     def load(cls, path: str | Path) -> Sweep:

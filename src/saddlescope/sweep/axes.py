@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,13 +109,8 @@ def integers(low: object, high: object) -> Draws:
     return Draws("integers", least, whole_number("integers", high, at_least=least))
 
 
-_MAKERS = {
-    "range": linear_range,
-    "log_range": log_range,
-    "uniform": uniform,
-    "log_uniform": log_uniform,
-    "integers": integers,
-}
+_RANGES = {"range": linear_range, "log_range": log_range}
+_LAWS = {"uniform": uniform, "log_uniform": log_uniform, "integers": integers}
 
 
 def make_axis(name: str, value: object) -> Values | Draws:
@@ -160,12 +155,12 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
         ((word, given),) = value.items()
         if word == "zipped":
             return zipped(given)  # type: ignore[arg-type]
-        if word in _MAKERS and isinstance(given, Sequence) and not isinstance(given, str):
-            wanted = 3 if word in ("range", "log_range") else 2
+        if word in (*_RANGES, *_LAWS) and isinstance(given, list | tuple):
+            wanted = 3 if word in _RANGES else 2
             if len(given) != wanted:
                 raise InvalidInput(word, given, f"{word} takes {wanted} numbers")
-            return _MAKERS[word](*given)
-    known = ", ".join(("zipped", *_MAKERS))
+            return _RANGES[word](*given) if word in _RANGES else _LAWS[word](*given)
+    known = ", ".join(("zipped", *_RANGES, *_LAWS))
     raise InvalidInput("axis", dict(value), f"must be a list, or a table of one of {known}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -47,13 +47,13 @@ class Plan:
 
     base: object
     axes: Mapping[str, object] = field(default_factory=dict)
-    keep: tuple[str | Callable[..., object], ...] = ()
+    keep: Iterable[str | Callable[..., object]] = ()
     draws: int | None = None
     draw_seed: int = 0
     modules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, str):
+        if isinstance(self.keep, str) or not isinstance(self.keep, Iterable):
             raise InvalidInput("keep", self.keep, "must be a list of names")
         made = {name: make_axis(name, value) for name, value in self.axes.items()}
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
@@ -75,7 +75,7 @@ class Plan:
     @cached_property
     def subject(self) -> AbstractSubject:
         """What is swept, what is kept of it, and how it is carried out."""
-        return make_subject(self.base, self.keep)
+        return make_subject(self.base, tuple(self.keep))
 
     @cached_property
     def shared(self) -> dict[str, tuple[object, ...]]:
@@ -185,7 +185,8 @@ class Plan:
     def __repr__(self) -> str:
         sizes = " × ".join(f"{size} {name}" for name, size in self.dimensions.items())
         seeds = "" if self.seeds is None else f", seeds {list_seeds(self.seeds)}"
-        return f"Plan({type(self.base).__name__}: {sizes}{seeds}; keeps {', '.join(self.subject.names)})"
+        kept = ", ".join(self.subject.names)
+        return f"Plan({type(self.base).__name__}: {sizes}{seeds}; keeps {kept})"
 
 
 def load_plan(path: Path) -> Plan:

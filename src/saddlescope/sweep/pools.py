@@ -51,7 +51,7 @@ class AbstractPool(abc.ABC):
 
 
 class Here(AbstractPool):
-    """This process, with all its cores, one batch after another."""
+    """This process, one batch after another."""
 
     def __init__(self) -> None:
         self._next: Batch | None = None
@@ -93,7 +93,7 @@ class Workers(AbstractPool):
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
-        future = self._client.submit(run_batch, batch, 1, key=key, pure=False)
+        future = self._client.submit(run_batch, batch, key=key, pure=False)
         self._waiting[key] = future, batch
         future.add_done_callback(lambda done: self._ended.put(done.key))
 

@@ -95,9 +95,8 @@ def working_store(
 ) -> Iterator[Store]:
     """The store of a plan, made or gone on with, and held while it is worked on."""
     target = as_path("out", path)
-    before = _find(target)
     about = target / ABOUT
-    if before is None:
+    if _find(target, aloud=False) is None:
         make_folder(about)
     with hold(about, "out"):
         # Another process may have been at work until now.
@@ -156,9 +155,7 @@ def _smaller(plan: Plan, before: object) -> Plan:
     if rest:
         changed = list(differences({n: before[n] for n in rest}, {n: now[n] for n in rest}))
         raise InvalidInput("extend", rest[0], f"axes alone may grow: {'; '.join(changed)}")
-    return Plan(
-        plan.base, before["axes"], plan.keep, before["draws"], plan.draw_seed, plan.modules
-    )
+    return Plan(plan.base, before["axes"], plan.keep, before["draws"], plan.draw_seed, plan.modules)
 
 
 def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
@@ -166,7 +163,7 @@ def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
     raise InvalidInput("out", str(path), f"{what}: {listed}; {cure}")
 
 
-def _find(path: Path) -> Manifest | None:
+def _find(path: Path, *, aloud: bool = True) -> Manifest | None:
     """What a store says of itself; a damaged manifest is made up for by the copy of it."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
@@ -180,7 +177,7 @@ def _find(path: Path) -> Manifest | None:
     except CannotRead as problem:
         missing = not (path / ABOUT / MANIFEST).exists()
         if copy is not None:
-            if not missing:
+            if not missing and aloud:
                 log.warning("%s; it is written again from its copy", problem)
             return copy
         if missing and not _holds_more(path):
@@ -265,7 +262,11 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     there = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([p >= 0 for p in places], axis=0)
     shape = tuple(len(labels) for labels in dimensions.values())
     cells = np.ravel_multi_index([place[there] for place in places], shape)
-    axes = {axis: size for one in manifest.columns for axis, size in zip(one.axes, one.sizes, strict=True)}
+    axes = {
+        axis: size
+        for one in manifest.columns
+        for axis, size in zip(one.axes, one.sizes, strict=True)
+    }
     variables = {}
     for name in (*(one.name for one in manifest.columns), STATUS, REASON):
         values = rows[name]
@@ -273,14 +274,19 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
         kind = object if name == REASON else values.dtype
         whole = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=kind)
         whole[cells] = values.to_numpy()[there]
-        variables[name] = ((*dimensions, *values.dims[1:]), whole.reshape(*shape, *values.shape[1:]))
+        variables[name] = (
+            (*dimensions, *values.dims[1:]),
+            whole.reshape(*shape, *values.shape[1:]),
+        )
     coordinates: dict[str, object] = {name: list(labels) for name, labels in dimensions.items()}
     coordinates |= {name: (POINT, list(labels)) for name, labels in manifest.shared.items()}
     coordinates |= {
         axis: np.arange(size) + (axis == "drop") for axis, size in axes.items() if axis != "record"
     }
     dataset = xr.Dataset(variables, coordinates)
-    dataset[STATUS].attrs["meaning"] = ", ".join(f"{one.value} {one.name.lower()}" for one in Status)
+    dataset[STATUS].attrs["meaning"] = ", ".join(
+        f"{one.value} {one.name.lower()}" for one in Status
+    )
     return dataset.assign_attrs(plan=str(manifest.plans[-1]), digest=manifest.digest)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,7 +40,7 @@ _HEADS = ("layer", "head")
 _LANGUAGE = ("loss", "in_context_score", "early_loss", "prefix_matching")
 _ARITHMETIC = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 _COURSE = ("qk_effective_rank", "ov_effective_rank", "qk_distance", "ov_distance", "copying")
-_STEPS = {
+_STEPS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "emergence": emergence,
     "memorisation_step": memorisation_step,
     "generalisation_step": generalisation_step,
@@ -143,12 +143,14 @@ class Experiments(AbstractSubject[AbstractExperiment]):
 
     def _column(self, name: str, dataset: xr.Dataset, alone: xr.Dataset, seeds: int) -> FloatArray:
         if name == "step":
-            return np.broadcast_to(alone["step"].to_numpy().astype(float), (seeds, alone.sizes["step"]))
+            return np.broadcast_to(
+                alone["step"].to_numpy().astype(float), (seeds, alone.sizes["step"])
+            )
         if name in self.measures:
             return np.asarray(self.measures[name](dataset), dtype=float).reshape(seeds)
         if name in _STEPS:
             whole = dataset if name == "emergence" else alone
-            return np.asarray(_STEPS[name](whole), dtype=float).reshape(seeds)
+            return _STEPS[name](whole).to_numpy().astype(np.float64).reshape(seeds)
         found = _reduced(alone[name.removeprefix("final_")])
         return found[:, -1] if name.startswith("final_") else found
 

@@ -102,7 +102,9 @@ class Runs(AbstractSubject[Setting]):
         forecaster = Forecaster()
         return [forecaster.of(item) for item in shown(items, "planning")]
 
-    def columns(self, items: Sequence[Setting], forecasts: Sequence[Forecast]) -> tuple[Column, ...]:
+    def columns(
+        self, items: Sequence[Setting], forecasts: Sequence[Forecast]
+    ) -> tuple[Column, ...]:
         largest = {
             name: max(one.sizes.get(name, 0) for one in forecasts)
             for name in {name for one in forecasts for name in one.sizes}
@@ -124,10 +126,7 @@ class Runs(AbstractSubject[Setting]):
             known = [shape for shape in shapes if len(shape) == len(labels)]
             widest = np.max(known, axis=0).tolist() if known and labels else []
             axes[name] = (("record", points), *zip(labels, widest, strict=False))
-        return tuple(
-            Column(name, *_split(axes.get(name, ())))  # type: ignore[arg-type]
-            for name in self.names
-        )
+        return tuple(Column(name, *_split(axes.get(name, ()))) for name in self.names)
 
     def frame(self, sizes: Mapping[str, int], rows: int) -> Frame:
         return frame_of(sizes, rows)
@@ -256,9 +255,7 @@ class _Points:
 
 
 def _with(setting: Setting, seeds: tuple[int, ...]) -> Setting:
-    return Setting(
-        setting.model, setting.task, setting.method, setting.init, setting.record, seeds
-    )
+    return Setting(setting.model, setting.task, setting.method, setting.init, setting.record, seeds)
 
 
 def _predicted(items: Sequence[Setting], initial: Sequence[FloatArray]) -> list[FloatArray]:
