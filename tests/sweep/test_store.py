@@ -282,3 +282,14 @@ def _damage(path: Path, how: str) -> None:
     else:
         middle = len(content) // 2
         path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+
+def test_a_cluster_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saddlescope.sweep.pools._ANSWER", 0.5)
+    for cluster, said in (
+        ("tcp://127.0.0.1:9", "no scheduler answers there"),
+        ("localhost", "must be an address like tcp://host:8786"),
+        (8786, "must be an address like tcp://host:8786"),
+    ):
+        with pytest.raises(ss.InvalidInput, match=f"cluster = .*{said}"):
+            make_sweep().run(tmp_path / "store", cluster=cluster)

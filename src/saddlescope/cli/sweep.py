@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,8 @@ from typer.core import TyperGroup
 
 from saddlescope.cli import options
 from saddlescope.errors import InvalidInput
-from saddlescope.running import ProgressBar
+from saddlescope.running import AbstractObserver, ProgressBar, Snapshot
+from saddlescope.running.observers import AbstractJob, Result, State
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -111,7 +113,7 @@ def run(
         cluster=cluster,
         extend=extend,
         retry_failed=retry_failed,
-        observers=[ProgressBar("sweep")],
+        observers=[ProgressBar("sweep"), _Address()],
     )
     failed = _report(array, store, as_json)
     if failed:
@@ -155,6 +157,19 @@ def page(
 
     target = out or store.with_name(f"{store.name}.html")
     typer.echo(f"wrote {write_sweep_page(Sweep.open(store), target)}")
+
+
+class _Address(AbstractObserver):
+    """Says, to whoever watches, where Dask shows how far it has come."""
+
+    def begin(self, job: AbstractJob[State, Result]) -> None:
+        from saddlescope.sweep._job import SweepJob
+
+        if isinstance(job, SweepJob) and job.address and sys.stderr.isatty():
+            typer.echo(f"Dask's dashboard: {job.address}", err=True)
+
+    def observe(self, snapshot: Snapshot[State, Result]) -> None:
+        """Nothing changes."""
 
 
 def _report(array: xr.Dataset, store: Path, as_json: bool) -> int:

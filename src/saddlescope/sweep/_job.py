@@ -36,6 +36,11 @@ class SweepJob(AbstractJob[int, "xr.Dataset"]):
     def digest(self) -> str:
         return self._store.manifest.digest
 
+    @property
+    def address(self) -> str | None:
+        """Where Dask shows how far it has come, if it does."""
+        return self._pool.address
+
     def begin(self) -> int:
         return int(self._store.done.sum())
 

@@ -7,9 +7,13 @@ import glob
 import logging
 import os
 import queue
+import signal
+import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
 from saddlescope.checks import whole_number
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
 # Batches that are handed out beyond those that workers are at, so that none waits for its next.
 _AHEAD = 2
+# Seconds after which a scheduler is asked again how many workers it has.
+_ASK_EVERY = 2.0
+# Seconds within which a scheduler is to answer.
+_ANSWER = 10.0
 # One thread for each worker: a row's bits do not hang on how many cores there are.
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
@@ -82,18 +90,25 @@ class Workers(AbstractPool):
         self._waiting: dict[str, tuple[Future, Batch]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = uuid.uuid4().hex[:8]
+        self._threads, self._asked_at = 0, -_ASK_EVERY
         self.address = client.dashboard_link or None
-        for path in modules:
-            client.upload_file(path)
+        with _losing_the_scheduler():
+            for path in modules:
+                client.upload_file(path)
 
     @property
     def has_room(self) -> bool:
-        threads = sum(self._client.nthreads().values()) if self._is_alive else 0
-        return len(self._waiting) < max(threads, 1) + _AHEAD
+        now = time.monotonic()
+        if now - self._asked_at >= _ASK_EVERY:
+            # Workers come and go.
+            with _losing_the_scheduler():
+                self._threads, self._asked_at = sum(self._client.nthreads().values()), now
+        return len(self._waiting) < max(self._threads, 1) + _AHEAD
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
-        future = self._client.submit(run_batch, batch, key=key, pure=False)
+        with _losing_the_scheduler():
+            future = self._client.submit(run_batch, batch, key=key, pure=False)
         self._waiting[key] = future, batch
         future.add_done_callback(lambda done: self._ended.put(done.key))
 
@@ -103,7 +118,7 @@ class Workers(AbstractPool):
             results.append(self._result(self._ended.get(timeout=seconds)))
             while True:
                 results.append(self._result(self._ended.get_nowait()))
-        if not self._is_alive:
+        if self._client.status != "running":
             raise ClusterLost(_LOST)
         return results
 
@@ -111,18 +126,24 @@ class Workers(AbstractPool):
         future, batch = self._waiting.pop(key)
         if future.status in ("cancelled", "lost"):
             raise ClusterLost(_LOST)
-        if future.status == "error":
-            problem = future.exception()
-            return failed_batch(batch, f"{type(problem).__name__}: {problem}")
-        result: BatchResult = future.result()
+        with _losing_the_scheduler():
+            if future.status == "error":
+                problem = future.exception()
+                return failed_batch(batch, f"{type(problem).__name__}: {problem}")
+            result: BatchResult = future.result()
         return result
-
-    @property
-    def _is_alive(self) -> bool:
-        return self._client.status == "running"
 
 
 _LOST = "the scheduler is gone; what is finished is kept, and the same command goes on from there"
+
+
+@contextmanager
+def _losing_the_scheduler() -> Iterator[None]:
+    """Whatever a connection that breaks raises is that the scheduler is gone."""
+    try:
+        yield
+    except (OSError, TimeoutError, CancelledError):
+        raise ClusterLost(_LOST) from None
 
 
 @contextmanager
@@ -152,7 +173,7 @@ def pool_of(cluster: object, workers: object, modules: Sequence[str]) -> Iterato
         if not isinstance(cluster, str) or "://" not in cluster:
             raise InvalidInput("cluster", cluster, "must be an address like tcp://host:8786")
         try:
-            client = distributed.Client(cluster, set_as_default=False, timeout=10)
+            client = distributed.Client(cluster, set_as_default=False, timeout=_ANSWER)
         except (OSError, ValueError):
             raise InvalidInput("cluster", cluster, "no scheduler answers there") from None
         with client:
@@ -172,27 +193,44 @@ def _local(count: int) -> Iterator[object]:
     from distributed import LocalCluster
 
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
-    with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}),
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-    ):
-        yield cluster
+    with dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}):
+        with _without_interrupts():
+            cluster = LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads and processes that are started here, and by these, are spared Ctrl-C.
+
+    A terminal sends it to all of them; the one that hands out batches answers it.
+    """
+    # Whoever starts the tracker lets interrupts through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
     """What Dask has to tell of lost connections is told by us, in one line."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
+    rooms = ("distributed", "tornado", "asyncio")
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in rooms]
+    loggers = [logging.getLogger(name) for name in names]
     before = [one.level for one in loggers]
     for one in loggers:
-        one.setLevel(logging.CRITICAL)
+        one.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:

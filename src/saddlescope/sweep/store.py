@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -287,7 +288,7 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     dataset[STATUS].attrs["meaning"] = ", ".join(
         f"{one.value} {one.name.lower()}" for one in Status
     )
-    return dataset.assign_attrs(plan=str(manifest.plans[-1]), digest=manifest.digest)
+    return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
 
 
 def _look_up(values: AnyArray, labels: list[object]) -> AnyArray:
