@@ -110,7 +110,10 @@ def working_store(
 def open_store(path: Path) -> xr.Dataset:
     """The labelled array of a store, whether it is finished or not."""
     target = as_path("store", path)
-    manifest = _find(target)
+    try:
+        manifest = _find(target, aloud=False)
+    except InvalidInput:
+        manifest = None
     if manifest is None:
         raise CannotRead(f"store = {str(target)!r}: there is no sweep")
     return labelled(target, manifest)
