@@ -21,9 +21,8 @@ def expected_seconds(prepared: Prepared, steps: float) -> float:
     method, layout = prepared.setting.method, prepared.problem.layout
     products = layout.size * layout.dimension
     if method.is_stochastic or not prepared.setting.model.is_linear:
-        prompts = int(
-            getattr(method, "batch_size", None) or getattr(prepared.setting.task, "count", 1)
-        )
+        batch = getattr(method, "batch_size", None)
+        prompts = int(getattr(prepared.setting.task, "count", 1) if batch is None else batch)
         return steps * prompts * products * _SECONDS_OF_PROMPT
     return steps * products * (_SECONDS_OF_STEP if method.counts_steps else _SECONDS_OF_FLOW)
 

@@ -40,8 +40,8 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     ...     write_sweep_page(values.to_dataset(name="drops"), Path(folder) / "page.html").name
     'page.html'
     """
-    kept = {str(name): _described(array[name]) for name in array.data_vars if name not in _HIDDEN}
-    numbers = sum(len(one["mean"]) for one in kept.values())  # type: ignore[arg-type]
+    shown = {str(name): array[name] for name in array.data_vars if name not in _HIDDEN}
+    numbers = sum(values.size for values in shown.values())
     if numbers > _MOST_NUMBERS:
         raise InvalidInput(
             "store", f"{numbers} numbers", f"a page holds {_MOST_NUMBERS}: keep less, or plot"
@@ -50,7 +50,7 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     order = [str(axis) for axis in array.dims if axis in axes]
     data = {
         "axes": {name: _labels(array, name) for name in order},
-        "kept": kept,
+        "kept": {name: _described(values) for name, values in shown.items()},
         "seeds": array.sizes.get(SEED, 1),
     }
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")

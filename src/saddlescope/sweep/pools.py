@@ -86,7 +86,7 @@ class Workers(AbstractPool):
     """The workers of a Dask cluster; a batch whose worker dies is given to another."""
 
     def __init__(self, client: Client, modules: Sequence[str]) -> None:
-        self._client = client
+        self.client = client
         self._waiting: dict[str, tuple[Future, Batch]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = uuid.uuid4().hex[:8]
@@ -102,13 +102,13 @@ class Workers(AbstractPool):
         if now - self._asked_at >= _ASK_EVERY:
             # Workers come and go.
             with _losing_the_scheduler():
-                self._threads, self._asked_at = sum(self._client.nthreads().values()), now
+                self._threads, self._asked_at = sum(self.client.nthreads().values()), now
         return len(self._waiting) < max(self._threads, 1) + _AHEAD
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
         with _losing_the_scheduler():
-            future = self._client.submit(run_batch, batch, key=key, pure=False)
+            future = self.client.submit(run_batch, batch, key=key, pure=False)
         self._waiting[key] = future, batch
         future.add_done_callback(lambda done: self._ended.put(done.key))
 
@@ -118,7 +118,7 @@ class Workers(AbstractPool):
             results.append(self._result(self._ended.get(timeout=seconds)))
             while True:
                 results.append(self._result(self._ended.get_nowait()))
-        if self._client.status != "running":
+        if self.client.status != "running":
             raise ClusterLost(_LOST)
         return results
 
