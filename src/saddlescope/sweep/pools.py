@@ -5,9 +5,11 @@ from __future__ import annotations
 import abc
 import glob
 import logging
+import multiprocessing
 import os
 import queue
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -192,17 +194,24 @@ def _local(count: int) -> Iterator[object]:
     import dask
     from distributed import LocalCluster
 
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A worker that is being started runs its parent's script once more: that one tells of it.
+        sys.exit(1)
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
     with dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}):
-        with _without_interrupts():
-            cluster = LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=0,
-                dashboard_address=":0",
-                silence_logs=logging.CRITICAL,
-            )
+        try:
+            with _without_interrupts():
+                cluster = LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=0,
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL + 1,
+                )
+        except RuntimeError:
+            cure = 'in a script, sweep under `if __name__ == "__main__":`, or with workers=0'
+            raise InvalidInput("workers", count, f"could not be started: {cure}") from None
         with cluster:
             yield cluster
 
