@@ -110,8 +110,10 @@ def test_the_kernel_runs_batches_by_itself(plan: Path, capsys: pytest.CaptureFix
         array = ss.Sweep.load(plan).run(workers=0)
         expected = array["final_loss"].to_numpy()[stored["point"], stored["seed"]]
         np.testing.assert_array_equal(stored["final_loss"], expected)
-    with pytest.raises(ss.InvalidInput, match="batch = 7: must be from 0 to 0"):
+    with pytest.raises(SystemExit) as end:
         kernel.main([str(plan), "--batch", "7"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "saddlescope: batch = 7: must be from 0 to 0\n"
 
 
 def small(name: str, **changes: object) -> ss.Sweep:

@@ -167,3 +167,17 @@ def test_a_larger_plan_holds_the_cells_of_a_smaller_one() -> None:
     assert Batches(large, small).rows == large.rows - small.rows
     with pytest.raises(ss.InvalidInput, match="every value that it had before"):
         cells_of(large, small)
+
+
+def test_drops_are_kept_by_default_where_their_levels_are_known() -> None:
+    assert Plan(BASE, {}).subject.names == (
+        "final_loss",
+        "drop_time",
+        "predicted_drop_time",
+        "drops",
+    )
+    model = ss.SeparateAttention(heads=3, activation="softmax")
+    softmax = BASE.replace(model=model, task=TASK.sample(16, seed=0))
+    assert Plan(softmax, {}).subject.names == ("final_loss",)
+    with pytest.raises(ss.InvalidInput, match=r"record\.keep = 'drops': the levels .* not known"):
+        ss.Sweep(softmax, keep=["drops"]).estimate()

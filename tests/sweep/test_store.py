@@ -215,6 +215,12 @@ def test_what_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
         ss.Sweep.open(tmp_path / "none")
 
 
+def test_nothing_is_left_of_a_plan_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidInput, match=r"heads = 0: .*\(at heads = 0\)"):
+        ss.Sweep(BASE, heads=[3, 0]).run(tmp_path / "store", workers=0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_stops_it_cleanly(tmp_path: Path, finished: Path) -> None:
     store = tmp_path / "store"
     stop = ss.StopWhen(lambda _: True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.forecast import Frame
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.running.cores import at_most_cores
-from saddlescope.running.files import replacing
+from saddlescope.running.files import make_folder, replacing
 from saddlescope.sweep.subjects import AbstractSubject, Column, Outcome, Status
 
 
@@ -118,21 +119,29 @@ def _joined(column: Column, outcomes: Sequence[Outcome], counts: Sequence[int]) 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """`python -m saddlescope.sweep.kernel PLAN`: batches of a plan, to .npz files."""
-    from saddlescope.sweep.batches import Batches
-    from saddlescope.sweep.plan import load_plan
-
     parser = argparse.ArgumentParser(prog="python -m saddlescope.sweep.kernel", description=__doc__)
     parser.add_argument("plan", type=Path, help="a plan, as TOML")
     parser.add_argument("--batch", type=int, action="append", help="which (may be repeated); all")
     parser.add_argument("--out", type=Path, default=Path("."), help="the folder of the files")
     options = parser.parse_args(arguments)
-    batches = Batches(load_plan(options.plan))
-    for number in range(len(batches)) if options.batch is None else options.batch:
+    try:
+        _run_batches(options.plan, options.batch, options.out)
+    except SaddlescopeError as problem:
+        print(f"saddlescope: {problem}", file=sys.stderr)
+        sys.exit(2 if isinstance(problem, InvalidInput) else 1)
+
+
+def _run_batches(plan: Path, numbers: list[int] | None, folder: Path) -> None:
+    from saddlescope.sweep.batches import Batches
+    from saddlescope.sweep.plan import load_plan
+
+    batches = Batches(load_plan(plan))
+    for number in range(len(batches)) if numbers is None else numbers:
         if not 0 <= number < len(batches):
             raise InvalidInput("batch", number, f"must be from 0 to {len(batches) - 1}")
         result = run_batch(batches[number])
-        options.out.mkdir(parents=True, exist_ok=True)
-        target = options.out / f"batch-{number:06d}.npz"
+        make_folder(folder)
+        target = folder / f"batch-{number:06d}.npz"
         points, seeds = batches.labels(number)
         with replacing(target) as path, path.open("wb") as file:
             kept = {**result.columns, "status": result.status, "point": points, "seed": seeds}

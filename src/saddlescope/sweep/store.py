@@ -13,7 +13,7 @@ import numpy as np
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.files import MANIFEST, Sealed, as_path, make_folder, write_bytes
-from saddlescope.running.lock import hold
+from saddlescope.running.lock import hold, remove_lock
 from saddlescope.running.observers import log
 from saddlescope.sweep._arrays import ABOUT, REASON, STATUS, Arrays, manifest_in
 from saddlescope.sweep._manifest import Manifest, code_versions, differences, same_plan
@@ -96,15 +96,22 @@ def working_store(
 ) -> Iterator[Store]:
     """The store of a plan, made or gone on with, and held while it is worked on."""
     target = as_path("out", path)
-    about = target / ABOUT
-    if _find(target, aloud=False) is None:
+    about, is_new = target / ABOUT, _find(target, aloud=False) is None
+    if is_new:
         make_folder(about)
-    with hold(about, "out"):
-        # Another process may have been at work until now.
-        before = _find(target)
-        store = _prepare(target, plan, before, extend)
-        store.check(retry_failed=retry_failed)
-        yield store
+    try:
+        with hold(about, "out"):
+            # Another process may have been at work until now.
+            store = _prepare(target, plan, _find(target), extend)
+            store.check(retry_failed=retry_failed)
+            yield store
+    except InvalidInput:
+        if is_new and not _holds_more(target):
+            # Nothing is left of what was made for bad input.
+            remove_lock(about)
+            about.rmdir()
+            target.rmdir()
+        raise
 
 
 def open_store(path: Path) -> xr.Dataset:

@@ -66,13 +66,12 @@ class AbstractSubject(abc.ABC, Generic[Item]):
     measures: dict[str, Measure]
     names: tuple[str, ...]
     known: ClassVar[Mapping[str, str]]
-    default: ClassVar[tuple[str, ...]]
 
     def settle(self, keep: Sequence[str | Measure]) -> None:
         """Check what is to be kept; functions, of one's own or of a file's, go by their name."""
         self.measures = {}
         names: list[str] = []
-        for one in keep or self.default:
+        for one in keep:
             measure = one if callable(one) else _own_measure(one)
             name = one if measure is None else getattr(measure, "__name__", "")
             if not isinstance(name, str) or (measure is None and not self.has(name)):

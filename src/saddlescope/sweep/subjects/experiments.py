@@ -58,7 +58,6 @@ class Experiments(AbstractSubject[AbstractExperiment]):
         **{name: f"{name} at every recorded step" for name in (*_LANGUAGE, *_ARITHMETIC)},
         **{name: f"saddlescope.transformer.{name}" for name in _STEPS},
     }
-    default: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, base: AbstractExperiment, keep: Sequence[str | Measure]) -> None:
         self.base = base

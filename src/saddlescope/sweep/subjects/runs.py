@@ -58,11 +58,10 @@ class Runs(AbstractSubject[Setting]):
         "final_effective_map": "the effective map at the end",
         **{name: f"saddlescope.measure.{name} of the effective map at the end" for name in _OF_MAP},
     }
-    default: ClassVar[tuple[str, ...]] = ("final_loss", "drop_time", "predicted_drop_time", "drops")
 
     def __init__(self, base: Setting, keep: Sequence[str | Measure]) -> None:
         self.base = base
-        self.settle(keep)
+        self.settle(keep or self._natural())
         self._record = self._choose_record()
 
     @property
@@ -80,7 +79,10 @@ class Runs(AbstractSubject[Setting]):
         return (name,)
 
     def check_axes(self, names: Sequence[str]) -> None:
-        known = [*_PARTS, *(name for part in _PARTS for name in flat_fields(self._part(part)))]
+        known = [
+            *_PARTS,
+            *(name for part in _PARTS for name in flat_fields(getattr(self.base, part))),
+        ]
         for name in names:
             # A part of another kind may bring a field of its own.
             brought = any(part in names for part in _PARTS)
@@ -190,6 +192,17 @@ class Runs(AbstractSubject[Setting]):
             "predicted_drop_time",
         }
 
+    def _natural(self) -> tuple[str, ...]:
+        """What is kept where nothing is said: drops, where the levels between them are known."""
+        base = self.base
+        drops = Record(keep="drops")
+        one = Setting(base.model, base.task, base.method, base.init, drops, base.seeds[:1])
+        try:
+            Forecaster().of(one)
+        except InvalidInput:
+            return ("final_loss",)
+        return ("final_loss", "drop_time", "predicted_drop_time", "drops")
+
     def _choose_record(self) -> Record:
         """As little as what is kept can be found in."""
         courses = "loss" in self.names or bool(self.measures)
@@ -202,9 +215,6 @@ class Runs(AbstractSubject[Setting]):
         if courses or set(self.names) & set(_SUMMARY):
             return replace_fields(record, {"weights": self._needs_weights, "keep": "trajectory"})
         return Record(points=2, weights=self._needs_weights)
-
-    def _part(self, name: str) -> object:
-        return getattr(self.base, name)
 
     @property
     def record(self) -> Record:
