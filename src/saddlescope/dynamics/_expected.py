@@ -11,7 +11,7 @@ from saddlescope.risk import AbstractMapRisk
 
 # Seconds on one core for a step of a row, over its weights times their dimension: measured on
 # ensembles of D = 4, H = 5. A flow is told in `expected_steps`, which its steps outlast.
-_SECONDS_OF_STEP, _SECONDS_OF_FLOW = 3e-10, 1e-8
+_SECONDS_OF_STEP, _SECONDS_OF_FLOW = 3e-10, 5e-9
 # A step on prompts works through each of them.
 _SECONDS_OF_PROMPT = 2e-9
 

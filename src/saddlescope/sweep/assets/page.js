@@ -79,7 +79,10 @@
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
     context.font = "13px system-ui, sans-serif";
-    const box = { left: 74, top: 28, right: width - 92, bottom: height - 46 };
+    // As wide as the longest label, within reason.
+    const labels = chosen.y ? [...axes[chosen.y].map(written), chosen.y] : ["0.000000"];
+    const widest = Math.max(...labels.map((text) => context.measureText(text).width));
+    const box = { left: Math.min(Math.max(widest + 16, 60), width / 3), top: 28, right: width - 92, bottom: height - 46 };
     drawn = { box, ...(chosen.y ? drawMap(context, box) : drawLines(context, box)) };
     context.strokeStyle = ink("--line");
     context.strokeRect(box.left, box.top, box.right - box.left, box.bottom - box.top);

@@ -19,7 +19,8 @@ from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import fields_of
 from saddlescope.setting.nested import flat_fields, replace_fields
-from saddlescope.setting.plain import Plain, from_plain
+from saddlescope.setting.plain import Plain
+from saddlescope.sweep.subjects._points import PARTS, Points
 from saddlescope.sweep.subjects.base import (
     AbstractSubject,
     Column,
@@ -32,7 +33,6 @@ from saddlescope.trajectory import Outcomes, Result, Trajectory
 if TYPE_CHECKING:
     from saddlescope.sweep.plan import Plan
 
-_PARTS = ("model", "task", "method", "init")
 _SUMMARY = ("drops", "drop_time", "plateau_loss", "learned_time")
 _OF_MAP = ("effective_rank", "stable_rank", "participation_ratio")
 _STATUS = {
@@ -80,12 +80,12 @@ class Runs(AbstractSubject[Setting]):
 
     def check_axes(self, names: Sequence[str]) -> None:
         known = [
-            *_PARTS,
-            *(name for part in _PARTS for name in flat_fields(getattr(self.base, part))),
+            *PARTS,
+            *(name for part in PARTS for name in flat_fields(getattr(self.base, part))),
         ]
         for name in names:
             # A part of another kind may bring a field of its own.
-            brought = any(part in names for part in _PARTS)
+            brought = any(part in names for part in PARTS)
             if name not in known and (name in fields_of(Record) or not brought):
                 raise InvalidInput(
                     f"axes.{name}", name, f"is no field of the base; there are {', '.join(known)}"
@@ -95,7 +95,7 @@ class Runs(AbstractSubject[Setting]):
         return self.base.to_dict()
 
     def points(self, plan: Plan) -> list[Setting]:
-        return _Points(self, plan).make()
+        return Points(self.base, self._record, plan).make()
 
     def with_seeds(self, item: Setting, seeds: tuple[int, ...]) -> Setting:
         return item if item.seeds == seeds else _with(item, seeds)
@@ -215,53 +215,6 @@ class Runs(AbstractSubject[Setting]):
         if courses or set(self.names) & set(_SUMMARY):
             return replace_fields(record, {"weights": self._needs_weights, "keep": "trajectory"})
         return Record(points=2, weights=self._needs_weights)
-
-    @property
-    def record(self) -> Record:
-        """When runs are recorded."""
-        return self._record
-
-
-class _Points:
-    """Makes the settings of a plan; parts that several of them have are made once."""
-
-    def __init__(self, subject: Runs, plan: Plan) -> None:
-        self._subject, self._plan = subject, plan
-        self._made: dict[tuple[object, ...], object] = {}
-        fields = {part: set(flat_fields(getattr(subject.base, part))) for part in _PARTS}
-        for part in _PARTS:
-            for value in (plan.crossed | plan.shared).get(part, ()):
-                fields[part] |= set(flat_fields(self._read(part, value)))
-        self._owned = {
-            part: [name for name in plan.axes if name == part or name in fields[part]]
-            for part in _PARTS
-        }
-
-    def make(self) -> list[Setting]:
-        return [self._setting(choice) for choice in shown(list(self._plan.choices()), "checking")]
-
-    def _setting(self, choice: dict[str, int]) -> Setting:
-        plan = self._plan
-        try:
-            parts = {part: self._part(part, choice) for part in _PARTS}
-            seeds = plan.seeds or (plan.value("seeds", choice["seeds"]),)
-            return Setting(record=self._subject.record, seeds=seeds, **parts)  # type: ignore[arg-type]
-        except InvalidInput as wrong:
-            at = ", ".join(f"{name} = {plan.value(name, choice[name])}" for name in choice)
-            raise InvalidInput(wrong.field, wrong.value, f"{wrong.allowed} (at {at})") from None
-
-    def _part(self, part: str, choice: dict[str, int]) -> object:
-        names = self._owned[part]
-        key = (part, *(choice[name] for name in names))
-        if key not in self._made:
-            changes = {name: self._plan.value(name, choice[name]) for name in names}
-            base = self._read(part, changes.pop(part, getattr(self._subject.base, part)))
-            self._made[key] = replace_fields(base, changes) if changes else base
-        return self._made[key]
-
-    @staticmethod
-    def _read(part: str, value: object) -> object:
-        return from_plain(part, value, {}, part) if isinstance(value, Mapping) else value
 
 
 def _with(setting: Setting, seeds: tuple[int, ...]) -> Setting:
