@@ -73,9 +73,13 @@ class Batch:
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
         group = group_size(frame.rows, self._layout.size, self._layout.dimension)
-        problems = [padded(one, shape, frame.points, group) for one in self._prepared]
-        owners, lacking = np.repeat(np.arange(len(counts)), counts), frame.rows - ends[-1]
-        owners = np.concatenate([owners, np.zeros(lacking, dtype=owners.dtype)])
+        # Settings that differ in their start alone share a problem.
+        distinct = {id(one.problem): one for one in self._prepared}
+        problems = [padded(one, shape, frame.points, group) for one in distinct.values()]
+        numbers = {own: number for number, own in enumerate(distinct)}
+        owners = np.repeat([numbers[id(one.problem)] for one in self._prepared], counts)
+        lacking = frame.rows - ends[-1]
+        owners = np.concatenate([owners, np.repeat(owners[:1], lacking)])
         with within(prepared[0].precision):
             problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
         seeds = np.concatenate([one.seeds for one in self._prepared])

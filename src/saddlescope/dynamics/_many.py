@@ -38,7 +38,7 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
 
     def __init__(self, settings: Sequence[Setting], frame: Frame | None = None) -> None:
         self._settings = tuple(settings)
-        prepared = [_prepare(place, setting) for place, setting in enumerate(settings)]
+        prepared = _prepare(self._settings)
         self._batches = [
             Batch(places, [prepared[place] for place in places], frame)
             for places in _alike(prepared)
@@ -141,20 +141,33 @@ def _in_order(found: dict[int, Outcome]) -> tuple[Outcome, ...]:
     return tuple(found[place] for place in range(len(found)))
 
 
-def _prepare(place: int, setting: Setting) -> Prepared:
-    try:
-        if setting.record.keep == "quantiles":
-            raise InvalidInput("record.keep", "quantiles", "is for the seeds of one setting: train")
-        return Prepared(setting)
-    except InvalidInput as wrong:
-        raise InvalidInput(f"settings[{place}].{wrong.field}", wrong.value, wrong.allowed) from None
+def _prepare(settings: Sequence[Setting]) -> list[Prepared]:
+    """Every setting made ready; those that differ in their start alone share all but that."""
+    known: dict[tuple[int, ...], Prepared] = {}
+    prepared = []
+    for place, one in enumerate(settings):
+        parts = tuple(map(id, (one.model, one.task, one.method, one.record)))
+        try:
+            if one.record.keep == "quantiles":
+                said = "is for the seeds of one setting: train"
+                raise InvalidInput("record.keep", "quantiles", said)
+            ready = known[parts].restarted(one) if parts in known else Prepared(one)
+        except InvalidInput as wrong:
+            field = f"settings[{place}].{wrong.field}"
+            raise InvalidInput(field, wrong.value, wrong.allowed) from None
+        known.setdefault(parts, ready)
+        prepared.append(ready)
+    return prepared
 
 
 def _alike(prepared: Sequence[Prepared]) -> list[list[int]]:
     """The places of settings that can share a program."""
+    keys: dict[int, Hashable] = {}
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
-        batches[program_key(one)].append(place)
+        if id(one.problem) not in keys:
+            keys[id(one.problem)] = program_key(one)
+        batches[keys[id(one.problem)]].append(place)
     return list(batches.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import jax
 import jax.numpy as jnp
@@ -89,6 +90,14 @@ class Prepared:
                 threshold=jnp.asarray(threshold),
                 marks=None if marks is None else Marks(*map(jnp.asarray, marks)),
             )
+
+    def restarted(self, setting: Setting) -> Prepared:
+        """The same for a setting of the same parts, which differs in its start or its seeds."""
+        together = setting.record.together(len(setting.seeds))
+        _check_memory(setting, self.problem.layout, together)
+        other = copy(self)
+        other.setting, other.together = setting, together
+        return other
 
     @property
     def precision(self) -> str:
