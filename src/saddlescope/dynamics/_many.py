@@ -19,6 +19,7 @@ from saddlescope.checks import AnyArray
 from saddlescope.dynamics._job import FIRST_SEGMENT
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -142,8 +143,7 @@ class Batch:
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
         points = max(len(one.grid) for one in prepared)
-        group = group_size(ends[-1], self._layout.size, self._layout.dimension)
-        problems = [_padded(one, shape, points, group) for one in self._prepared]
+        problems = [_padded(one, shape, points, ends[-1]) for one in self._prepared]
         owners = np.repeat(np.arange(len(counts)), counts)
         with within(prepared[0].precision):
             problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
@@ -241,12 +241,13 @@ def _resized(model: AbstractAttention, sizes: dict[str, int]) -> AbstractAttenti
     return replace(model, **sizes)  # type: ignore[type-var]
 
 
-def _padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Problem:
-    """The problem of a setting in a shape that it fits in, with `points` of its grid."""
+def _padded(prepared: Prepared, shape: Shape, points: int, rows: int) -> Problem:
+    """The problem of a setting among so many rows in a shape that it fits in, with `points`."""
     problem, (model, dimension) = prepared.problem, shape
     risk = problem.risk
     last = prepared.grid[-1:]
     grid = np.concatenate([prepared.grid, np.repeat(last, max(points - len(prepared.grid), 0))])
+    layout = Layout.of(model, dimension)
     with within(prepared.precision):
         if dimension != problem.dimension:
             enlarged = risk.padded(dimension)
@@ -255,9 +256,10 @@ def _padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Proble
         return replace(
             problem,
             model=model,
-            layout=Layout.of(model, dimension),
-            group=group,
+            layout=layout,
+            group=group_size(rows, layout.size, dimension),
             has_rows=True,
+            kernel=choose_kernel(prepared.setting.method, model, risk, layout, rows),
             risk=risk,
             grid=jnp.asarray(grid[-points:]),
             marks=_padded_marks(problem.marks, dimension),

@@ -14,6 +14,7 @@ from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -73,6 +74,7 @@ class Prepared:
                 group=group,
                 keep_weights=setting.record.weights,
                 has_rows=False,
+                kernel=choose_kernel(method, model, risk, layout, self.together),
                 rule=method.rule(layout, group),
                 sampler=jax.tree.map(jnp.asarray, sampler),
                 risk=jax.tree.map(jnp.asarray, risk),
@@ -138,7 +140,7 @@ class Prepared:
         summary = self.summary(records, outcomes)
         if summary is not None:
             dataset = dataset.assign(summary.dataset(setting))
-        dataset.attrs |= setting.method.about(state)
+        dataset.attrs |= setting.method.about(self.problem, state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))
