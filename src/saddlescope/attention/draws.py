@@ -158,7 +158,19 @@ def _compiled_block() -> Callable[[AnyArray, AnyArray, AnyArray, AnyArray], Floa
 
     from saddlescope.precision import in_float64
 
-    return in_float64(jax.jit(counted_normals))
+    draw = in_float64(jax.jit(counted_normals))
+    try:
+        processor = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        # JAX was told to know nothing but its accelerator.
+        return draw
+
+    def on_processor(*words: AnyArray) -> FloatArray:
+        # Blocks are small for a GPU, which would spend its time on sending them.
+        with jax.default_device(processor):
+            return draw(*words)
+
+    return on_processor
 
 
 def counted_normals(

@@ -17,6 +17,7 @@ from saddlescope.dynamics._expected import expected_steps
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.dynamics._summary import RunSummary
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -72,10 +73,9 @@ class Batch:
         self._count = frame.rows
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
-        group = group_size(frame.rows, self._layout.size, self._layout.dimension)
         # Settings that differ in their start alone share a problem.
         distinct = {id(one.problem): one for one in self._prepared}
-        problems = [padded(one, shape, frame.points, group) for one in distinct.values()]
+        problems = [padded(one, shape, frame.points, frame.rows) for one in distinct.values()]
         numbers = {own: number for number, own in enumerate(distinct)}
         owners = np.repeat([numbers[id(one.problem)] for one in self._prepared], counts)
         lacking = frame.rows - ends[-1]
@@ -167,12 +167,13 @@ def resized(model: AbstractAttention, sizes: dict[str, int]) -> AbstractAttentio
     return replace(model, **sizes)  # type: ignore[type-var]
 
 
-def padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Problem:
-    """The problem of a setting in a shape that it fits in, with `points` of its grid."""
+def padded(prepared: Prepared, shape: Shape, points: int, rows: int) -> Problem:
+    """The problem of a setting among so many rows in a shape that it fits in, with `points`."""
     problem, (model, dimension) = prepared.problem, shape
     risk = problem.risk
     last = prepared.grid[-1:]
     grid = np.concatenate([prepared.grid, np.repeat(last, max(points - len(prepared.grid), 0))])
+    layout = Layout.of(model, dimension)
     with within(prepared.precision):
         if dimension != problem.dimension:
             enlarged = risk.padded(dimension)
@@ -181,9 +182,10 @@ def padded(prepared: Prepared, shape: Shape, points: int, group: int) -> Problem
         return replace(
             problem,
             model=model,
-            layout=Layout.of(model, dimension),
-            group=group,
+            layout=layout,
+            group=group_size(rows, layout.size, dimension),
             has_rows=True,
+            kernel=choose_kernel(prepared.setting.method, model, risk, layout, rows),
             risk=risk,
             grid=jnp.asarray(grid[-points:]),
             marks=_padded_marks(problem.marks, dimension),

@@ -21,6 +21,7 @@ from saddlescope.dynamics._summary import (
     last_losses,
     plateau_levels,
 )
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -80,6 +81,7 @@ class Prepared:
                 group=group,
                 keep_weights=setting.record.weights,
                 has_rows=False,
+                kernel=choose_kernel(method, model, risk, layout, self.together),
                 rule=method.rule(layout, group),
                 sampler=jax.tree.map(jnp.asarray, sampler),
                 risk=jax.tree.map(jnp.asarray, risk),
@@ -153,7 +155,7 @@ class Prepared:
         summary = self.summary(records, outcomes)
         if summary is not None:
             dataset = dataset.assign(summary.dataset(setting))
-        dataset.attrs |= setting.method.about(state)
+        dataset.attrs |= setting.method.about(self.problem, state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
+
+_thread = threading.local()
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,9 +43,14 @@ def on_all_cores(
 ) -> list[Result]:
     """What a function returns for each item, with a thread for every core; of one item, in this.
 
-    `most` bounds the threads: those that call NumPy on small arrays keep one another waiting.
+    `most` bounds the threads: those that call NumPy on small arrays keep one another waiting. Where
+    every core has work already, since this is called by such a thread, all is done in it.
     """
-    if len(items) <= 1:
+    if len(items) <= 1 or getattr(_thread, "is_worker", False):
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(count_cores(), most or len(items))) as pool:
+    with ThreadPoolExecutor(min(count_cores(), most or len(items)), initializer=_begin) as pool:
         return list(pool.map(function, items))
+
+
+def _begin() -> None:
+    _thread.is_worker = True
