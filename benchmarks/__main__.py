@@ -26,6 +26,7 @@ SUBJECTS = (
     "step",
     "flow",
     "ensembles",
+    "sweeps",
     "predictions",
     "models",
     "circuits",

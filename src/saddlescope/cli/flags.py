@@ -9,12 +9,12 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 from saddlescope.checks import AnyArray
-from saddlescope.cli.user_file import load_module
 from saddlescope.cli.values import is_array_file, parse_value
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import REQUIRED, Field, as_number, as_text, fields_of
 from saddlescope.setting.kinds import find_kind, is_kind, kind_name, kinds_of
+from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, build
 from saddlescope.setting.toml import load_toml
 

@@ -143,7 +143,7 @@ def _whole(field: str, text: str) -> int:
 
 def _adapter(name: str | None) -> AbstractAdapter | str | None:
     """A known adapter by its name, or one of the user's own by FILE.py:NAME."""
-    from saddlescope.cli.user_file import load_module
+    from saddlescope.setting.own import load_module
     from saddlescope.observe import AbstractAdapter
 
     path, colon, attribute = (name or "").rpartition(":")

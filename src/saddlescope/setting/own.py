@@ -1,4 +1,4 @@
-"""A file of the user's own, named at the command line."""
+"""Files of the user's own, as modules of their name: the classes of a kind, measures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import ModuleType
 from saddlescope.errors import InvalidInput
 
 
-def load_module(part: str, path: Path) -> ModuleType:
-    """The user's file as a module of its name, once where it holds more than one part."""
+def load_module(field: str, path: Path) -> ModuleType:
+    """The user's file as a module of its name, once where it holds more than one thing."""
     loaded = sys.modules.get(path.stem)
     if loaded is not None:
         if Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():
             return loaded
-        raise InvalidInput(part, str(path), "another module has that name; rename the file")
+        raise InvalidInput(field, str(path), "another module has that name; rename the file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise InvalidInput(part, str(path), "there is no such file")
+        raise InvalidInput(field, str(path), "there is no such file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:
@@ -27,5 +27,5 @@ def load_module(part: str, path: Path) -> ModuleType:
     except (Exception, SystemExit) as problem:
         # Whatever the user's file does when it is run.
         del sys.modules[path.stem]
-        raise InvalidInput(part, str(path), f"{type(problem).__name__}: {problem}") from None
+        raise InvalidInput(field, str(path), f"{type(problem).__name__}: {problem}") from None
     return module
