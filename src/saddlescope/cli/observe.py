@@ -143,8 +143,8 @@ def _whole(field: str, text: str) -> int:
 
 def _adapter(name: str | None) -> AbstractAdapter | str | None:
     """A known adapter by its name, or one of the user's own by FILE.py:NAME."""
-    from saddlescope.setting.own import load_module
     from saddlescope.observe import AbstractAdapter
+    from saddlescope.setting.own import load_module
 
     path, colon, attribute = (name or "").rpartition(":")
     if not (colon and path.endswith(".py")):
