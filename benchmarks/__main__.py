@@ -26,9 +26,11 @@ SUBJECTS = (
     "step",
     "flow",
     "ensembles",
+    "sweeps",
     "predictions",
     "models",
     "circuits",
+    "observe",
     "stages",
     "scaling",
 )

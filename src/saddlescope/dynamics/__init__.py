@@ -1,10 +1,12 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
+from saddlescope.dynamics._summary import RunSummary
 from saddlescope.dynamics._train import (
     evaluate,
     make_setting,
     resume,
     solver_error,
+    summarise_many,
     train,
     train_many,
 )
@@ -23,11 +25,13 @@ __all__ = [
     "GradientFlow",
     "Optimiser",
     "Record",
+    "RunSummary",
     "StochasticGradientDescent",
     "evaluate",
     "make_setting",
     "resume",
     "solver_error",
+    "summarise_many",
     "train",
     "train_many",
 ]

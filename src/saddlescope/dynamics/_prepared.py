@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,14 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
+from saddlescope.dynamics._summary import (
+    RunSummary,
+    Summary,
+    half_learned,
+    last_losses,
+    plateau_levels,
+)
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -73,6 +81,7 @@ class Prepared:
                 group=group,
                 keep_weights=setting.record.weights,
                 has_rows=False,
+                kernel=choose_kernel(method, model, risk, layout, self.together),
                 rule=method.rule(layout, group),
                 sampler=jax.tree.map(jnp.asarray, sampler),
                 risk=jax.tree.map(jnp.asarray, risk),
@@ -83,6 +92,14 @@ class Prepared:
                 threshold=jnp.asarray(threshold),
                 marks=None if marks is None else Marks(*map(jnp.asarray, marks)),
             )
+
+    def restarted(self, setting: Setting) -> Prepared:
+        """The same for a setting of the same parts, which differs in its start or its seeds."""
+        together = setting.record.together(len(setting.seeds))
+        _check_memory(setting, self.problem.layout, together)
+        other = copy(self)
+        other.setting, other.together = setting, together
+        return other
 
     @property
     def precision(self) -> str:
@@ -138,11 +155,18 @@ class Prepared:
         summary = self.summary(records, outcomes)
         if summary is not None:
             dataset = dataset.assign(summary.dataset(setting))
-        dataset.attrs |= setting.method.about(state)
+        dataset.attrs |= setting.method.about(self.problem, state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
+
+    @in_own_precision
+    def brief(self, state: AbstractState) -> RunSummary:
+        """The few numbers of it so far, from the state of its rows, which may be padded."""
+        outcomes, records = self.outcomes(state, self.seeds), state.records
+        loss = np.asarray(records.loss)[:, : len(self.grid)]
+        return RunSummary(outcomes, loss[:, 0], last_losses(loss), self.summary(records, outcomes))
 
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""
@@ -163,13 +187,17 @@ class Prepared:
         notes = records.notes
         if notes is None:
             return None
+        marks = self.problem.marks
+        assert marks is not None
+        # Rows that were padded have more of them.
+        middles, halves = marks.middles.shape[-1], marks.halves.shape[-1]
         # The last step of a flow goes beyond its end.
         drops, learned = (
             np.where(times <= self.grid[-1], times, np.nan)
-            for times in (notes.drops, notes.learned)
+            for times in (notes.drops[:, :middles], notes.learned[:, :halves])
         )
         reached = np.hstack([np.full((len(drops), 1), True), ~np.isnan(drops)])
-        levels = np.where(reached, notes.levels, np.nan)
+        levels = np.where(reached, notes.levels[:, : middles + 1], np.nan)
         drops, learned = (
             self.flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)

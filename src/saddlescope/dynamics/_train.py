@@ -23,6 +23,9 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from saddlescope.dynamics._batch import Frame
+    from saddlescope.dynamics._summary import RunSummary
+
 State = TypeVar("State")
 Result = TypeVar("Result")
 
@@ -83,7 +86,9 @@ def train(
     return run_setting(setting, start, observers)
 
 
-def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[Trajectory, ...]:
+def train_many(
+    settings: Iterable[Setting], *, frame: Frame | None = None, observers: object = ()
+) -> tuple[Trajectory, ...]:
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
 
     An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
@@ -91,6 +96,9 @@ def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[
     from row to row of one compiled program. Gradient flow and descent of linear attention on a law
     may differ in heads, rank and dimension too, and are padded; anything else shares a program with
     what has its own shape.
+
+    Settings that can share a program may be given a `frame` to be padded to, so that several calls
+    share it too, and a row has the same bits in each of them.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
     `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
@@ -109,13 +117,40 @@ def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[
     from saddlescope.dynamics._many import ManyJob
     from saddlescope.running.loop import run_job
 
+    listed = _listed(settings)
+    return run_job(ManyJob(listed, frame), observers) if listed else ()
+
+
+def summarise_many(
+    settings: Iterable[Setting], *, frame: Frame | None = None, observers: object = ()
+) -> tuple[RunSummary, ...]:
+    """Carry out many settings as `train_many` does, and keep a few numbers of each seed alone.
+
+    They are those of settings that keep drops (`Trajectory.summary`); of others, the final losses.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
+    >>> setting = ss.Setting(ss.MergedAttention(heads=2), task, ss.GradientFlow(until=200),
+    ...                      init=ss.RandomStart(.1), record=ss.Record(keep="drops"))
+    >>> [brief] = summarise_many([setting])
+    >>> brief.final_loss.round(3), brief.summary.drop_time.round(1)
+    (array([0.079]), array([[10.3]]))
+    """
+    from saddlescope.dynamics._many import SummariesJob
+    from saddlescope.running.loop import run_job
+
+    listed = _listed(settings)
+    return run_job(SummariesJob(listed, frame), observers) if listed else ()
+
+
+def _listed(settings: Iterable[Setting]) -> list[Setting]:
     if isinstance(settings, Setting) or not isinstance(settings, Iterable):
         raise InvalidInput("settings", settings, "must be a list of settings")
     listed = list(settings)
     for place, setting in enumerate(listed):
         if not isinstance(setting, Setting):
             raise InvalidInput(f"settings[{place}]", setting, "must be a Setting")
-    return run_job(ManyJob(listed), observers) if listed else ()
+    return listed
 
 
 def make_setting(
