@@ -16,7 +16,12 @@ from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
-from saddlescope.theory.parametrisation import is_merged
+from saddlescope.theory.parametrisation import (
+    effective_maps,
+    is_merged,
+    linear_model,
+    population_law,
+)
 from saddlescope.theory.staircase.dormant import first_drop_delay
 
 # Time predictions are for small starts: the initial loss within this share of the whole descent
@@ -118,8 +123,7 @@ def _small_starts(
     setting: Setting, weights: Weights, levels: FloatArray, notes: list[str]
 ) -> Bool[np.ndarray, " S"]:
     """Which initial losses are as near the first level as predictions of times need it."""
-    first = {name: array[:, None] for name, array in weights.items()}
-    loss = evaluate_path(setting.model, setting.task, first)[:, 0]
+    loss = _initial_losses(setting, weights)
     small = np.abs(loss - levels[0]) <= _SMALL_START * (levels[0] - levels[-1])
     if not small.all():
         count = int((~small).sum())
@@ -129,6 +133,17 @@ def _small_starts(
             f"the descent from the first plateau {levels[0]:.4g}"
         )
     return np.asarray(small)
+
+
+def _initial_losses(setting: Setting, weights: Weights) -> Float[np.ndarray, " S"]:
+    """The loss of every start; of effective maps without a program that is compiled for it."""
+    if not linear_model(setting.model).is_summarised:
+        first = {name: array[:, None] for name, array in weights.items()}
+        return evaluate_path(setting.model, setting.task, first)[:, 0]
+    maps = effective_maps(setting.model, setting.task, weights)
+    moments = population_law(setting.task).moments()
+    response = moments.summary @ maps @ moments.query
+    return moments.label_power + (maps * (response - 2 * moments.drive)).sum((-2, -1))
 
 
 def _by_time_course(

@@ -17,7 +17,8 @@ from jaxtyping import Array, Float
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import AnyArray
 from saddlescope.dynamics._job import FIRST_SEGMENT
-from saddlescope.dynamics._prepared import Prepared
+from saddlescope.dynamics._padded_shape import PaddedShape
+from saddlescope.dynamics._prepared import Frame, Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
@@ -46,11 +47,15 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
 
     first_budget = FIRST_SEGMENT
 
-    def __init__(self, settings: Sequence[Setting]) -> None:
+    def __init__(self, settings: Sequence[Setting], padded_to: PaddedShape | None = None) -> None:
         self._settings = tuple(settings)
         prepared = [_prepare(place, setting) for place, setting in enumerate(settings)]
+        if padded_to is not None:
+            for place, one in enumerate(prepared):
+                padded_to.check(f"settings[{place}]", one.setting, len(one.grid))
         self._batches = [
-            Batch(places, [prepared[place] for place in places]) for places in _alike(prepared)
+            Batch(places, [prepared[place] for place in places], padded_to)
+            for places in _alike(prepared, padded_to)
         ]
         self._begun: set[int] = set()
 
@@ -128,7 +133,12 @@ class ManyJob(AbstractJob[tuple[States, ...], tuple[Trajectory, ...]]):
 class Batch:
     """Settings of one shape, padded where they are smaller; `places` are theirs among all."""
 
-    def __init__(self, places: Sequence[int], prepared: Sequence[Prepared]) -> None:
+    def __init__(
+        self,
+        places: Sequence[int],
+        prepared: Sequence[Prepared],
+        padded_to: PaddedShape | None = None,
+    ) -> None:
         expected = np.array([_expected_steps(one) for one in prepared])
         # Rows that take about as long stand side by side: a group waits for its slowest.
         order = np.argsort(expected, kind="stable")
@@ -138,16 +148,23 @@ class Batch:
         ends = np.cumsum(counts).tolist()
         self._rows = [np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)]
         shape = _common([_shape(one) for one in prepared])
+        points, rows = max(len(one.grid) for one in prepared), ends[-1]
+        if padded_to is not None and _can_be_padded(prepared[0]):
+            shape = padded_to.enlarge(shape[0]), padded_to.dimension
+            points, rows = padded_to.points, padded_to.rows(ends[-1])
+            for one in self._prepared:
+                one.frame = Frame(*shape, rows=padded_to.rows(len(one.seeds)), points=points)
         self._layout = Layout.of(*shape)
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
-        points = max(len(one.grid) for one in prepared)
-        group = group_size(ends[-1], self._layout.size, self._layout.dimension)
+        group = group_size(rows, self._layout.size, self._layout.dimension)
         problems = [_padded(one, shape, points, group) for one in self._prepared]
-        owners = np.repeat(np.arange(len(counts)), counts)
+        # Rows that only fill the shape do what the first one does.
+        self._filled = np.pad(np.arange(ends[-1]), (0, rows - ends[-1]))
+        owners = np.repeat(np.arange(len(counts)), counts)[self._filled]
         with within(prepared[0].precision):
             problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
-        seeds = np.concatenate([one.seeds for one in self._prepared])
+        seeds = np.concatenate([one.seeds for one in self._prepared])[self._filled]
         self.rows = Rows(prepared[0].setting.method, problem, seeds)
         self.work = ends[-1] * self._layout.size * float(expected.mean())
         """Roughly what it takes, next to other batches."""
@@ -157,7 +174,7 @@ class Batch:
         starts = np.zeros((self._rows[-1][-1] + 1, self._layout.size))
         for one, rows, own in zip(self._prepared, self._rows, self._own, strict=True):
             starts[rows[:, None], own] = one.starts(one.seeds)
-        return self.rows.begin(starts)
+        return self.rows.begin(starts[self._filled])
 
     def results(self, states: States) -> dict[int, Trajectory]:
         """What has come of each setting so far, by its place."""
@@ -182,12 +199,16 @@ def _prepare(place: int, setting: Setting) -> Prepared:
         raise InvalidInput(f"settings[{place}].{wrong.field}", wrong.value, wrong.allowed) from None
 
 
-def _alike(prepared: Sequence[Prepared]) -> list[list[int]]:
+def _alike(
+    prepared: Sequence[Prepared], padded_to: PaddedShape | None = None
+) -> list[list[int]]:
     """The places of settings that can share a program."""
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
         model, dimension = _shape(one)
         if _can_be_padded(one):
+            if padded_to is not None:
+                model, dimension = padded_to.enlarge(model), padded_to.dimension
             sizes = {name: _rung(getattr(model, name)) for name in model.inert_sizes}
             model, dimension = _resized(model, sizes), _rung(dimension)
         leaves, structure = jax.tree.flatten(_padded(one, (model, dimension), 1, 1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +40,27 @@ _STARTS_TOGETHER = 2**13
 _PROBES = 4096
 
 
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A larger shape in which what follows from records is computed: none other is compiled."""
+
+    model: AbstractAttention
+    dimension: int
+    rows: int
+    points: int
+
+    def enlarge(self, weights: Weights) -> Weights:
+        """Records of weights, [S, T, …], with zeros wherever there is more room."""
+        shapes = self.model.shapes(self.dimension)
+
+        def fill(name: str, array: FloatArray) -> FloatArray:
+            larger = np.zeros((self.rows, self.points, *shapes[name]), array.dtype)
+            larger[tuple(slice(size) for size in array.shape)] = array
+            return larger
+
+        return {name: fill(name, array) for name, array in weights.items()}
+
+
 class Prepared:
     """One setting with its risk, its grid and its coordinates, in the precision of its method.
 
@@ -49,6 +72,8 @@ class Prepared:
         model, method, task = setting.model, setting.method, setting.task
         self.setting = setting
         self.time_start = time_start
+        self.frame: Frame | None = None
+        """Where records are worked on in a larger shape."""
         clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {clock_start:g}")
@@ -129,8 +154,7 @@ class Prepared:
             place, known = _places(records, points)
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
-            derived = to_numpy(_derive(setting.model, recorded, self.problem.risk.gain))
-            recorded |= derived | self._test_losses(recorded)
+            recorded |= self._derived(recorded) | self._test_losses(recorded)
         elif records.notes is None:
             final = self._name(records.last)
         clock = self.grid[:points]
@@ -175,6 +199,20 @@ class Prepared:
             for times in (drops, learned)
         )
         return Summary.of(drops, levels, learned, outcomes.are(Result.DIVERGED))
+
+    def _derived(self, weights: Weights) -> Weights:
+        """The effective map and the conserved quantities at every record."""
+        model, frame, gain = self.setting.model, self.frame, self.problem.risk.gain
+        if frame is None:
+            return to_numpy(_derive(model, weights, gain))
+        larger = to_numpy(_derive(frame.model, frame.enlarge(weights), gain))
+        one = {name: array[0, 0] for name, array in weights.items()}
+        own = jax.eval_shape(partial(_derive_one, model), one, gain)
+        lead = next(iter(weights.values())).shape[:2]
+        return {
+            name: larger[name][tuple(map(slice, (*lead, *like.shape)))]
+            for name, like in own.items()
+        }
 
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
@@ -233,14 +271,14 @@ def _linear(model: AbstractAttention) -> AbstractLinearAttention:
 @compiled
 def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     """The effective map and the conserved quantities at every record, [S, T, …]."""
+    return jax.vmap(jax.vmap(lambda at: _derive_one(model, at, gain)))(weights)
 
-    def one(at: Weights) -> Weights:
-        conserved = model.conserved(at)
-        if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
-            return conserved
-        return {"effective_map": model.effective_map(at, gain), **conserved}
 
-    return jax.vmap(jax.vmap(one))(weights)
+def _derive_one(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
+    conserved = model.conserved(weights)
+    if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
+        return conserved
+    return {"effective_map": model.effective_map(weights, gain), **conserved}
 
 
 def _marks(setting: Setting, risk: AbstractRisk) -> tuple[FloatArray, FloatArray] | None:

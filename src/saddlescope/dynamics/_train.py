@@ -23,6 +23,8 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from saddlescope.dynamics._padded_shape import PaddedShape
+
 State = TypeVar("State")
 Result = TypeVar("Result")
 
@@ -83,7 +85,12 @@ def train(
     return run_setting(setting, start, observers)
 
 
-def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[Trajectory, ...]:
+def train_many(
+    settings: Iterable[Setting],
+    *,
+    padded_to: PaddedShape | None = None,
+    observers: object = (),
+) -> tuple[Trajectory, ...]:
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
 
     An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
@@ -91,6 +98,9 @@ def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[
     from row to row of one compiled program. Gradient flow and descent of linear attention on a law
     may differ in heads, rank and dimension too, and are padded; anything else shares a program with
     what has its own shape.
+
+    With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
+    share one program too, whatever sizes below it their settings have.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
     `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
@@ -115,7 +125,7 @@ def train_many(settings: Iterable[Setting], *, observers: object = ()) -> tuple[
     for place, setting in enumerate(listed):
         if not isinstance(setting, Setting):
             raise InvalidInput(f"settings[{place}]", setting, "must be a Setting")
-    return run_job(ManyJob(listed), observers) if listed else ()
+    return run_job(ManyJob(listed, padded_to), observers) if listed else ()
 
 
 def make_setting(
