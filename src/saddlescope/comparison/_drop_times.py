@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from saddlescope import theory
 from saddlescope.attention import Weights
 from saddlescope.attention.starts import check_weights_fit
-from saddlescope.checks import FloatArray, one_of
+from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedSeed
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
@@ -64,18 +64,38 @@ class _Times:
     margin: Float[np.ndarray, "S M"]
     is_open: Bool[np.ndarray, "S M"]
     next_time: Float[np.ndarray, " S"]
+    head: Int[np.ndarray, "S M"]
+    direction: Int[np.ndarray, "S M"]
+    """−1 where no head by itself, or no eigenvector, is named."""
 
     @classmethod
     def none(cls, seeds: int, drops: int) -> _Times:
         shape = (seeds, drops)
-        infinite = np.full(shape, np.inf)
-        return cls(infinite, infinite.copy(), np.full(shape, False), np.full(seeds, np.inf))
+        infinite, unnamed = np.full(shape, np.inf), np.full(shape, -1)
+        return cls(
+            time=infinite,
+            margin=infinite.copy(),
+            is_open=np.full(shape, False),
+            next_time=np.full(seeds, np.inf),
+            head=unnamed,
+            direction=unnamed.copy(),
+        )
 
     def take(self, found: theory.Staircases | theory.DormantStaircase) -> None:
         """Those of separate attention, which may have fewer drops than there are levels."""
         own = slice(found.time.shape[1])
         self.time[:, own], self.margin[:, own] = found.time, found.margin
         self.is_open[:, own] = found.is_open
+        self.head[:, own], self.direction[:, own] = found.head, found.direction
+
+    def put(self, rows: AnyArray, part: _Times) -> None:
+        """Those of some seeds."""
+        for name, own in vars(self).items():
+            own[rows] = getattr(part, name)
+
+    def at(self, rows: AnyArray) -> _Times:
+        """Those of some seeds, by themselves."""
+        return _Times(**{name: own[rows] for name, own in vars(self).items()})
 
 
 def predicted_drops(
@@ -99,19 +119,18 @@ def predicted_drops(
     came = (found.time <= until) & small[:, None]
     columns = zip(
         setting.seeds,
-        _or_none(found.time, came),
-        _or_none(found.margin, came & np.isfinite(found.margin)),
-        (found.is_open & came).tolist(),
+        map(tuple, _or_none(found.time, came)),  # type: ignore[arg-type]
+        map(tuple, _or_none(found.margin, came & np.isfinite(found.margin))),  # type: ignore[arg-type]
+        map(tuple, (found.is_open & came).tolist()),
         _or_none(found.next_time, np.isfinite(found.next_time) & small),
+        map(tuple, _or_none(found.head, came & (found.head >= 0))),  # type: ignore[arg-type]
+        map(tuple, _or_none(found.direction, came & (found.direction >= 0))),  # type: ignore[arg-type]
         strict=True,
     )
-    return tuple(
-        PredictedSeed(seed, tuple(times), tuple(margins), tuple(is_open), following)  # type: ignore[arg-type]
-        for seed, times, margins, is_open, following in columns
-    )
+    return tuple(PredictedSeed(*own) for own in columns)
 
 
-def _or_none(values: FloatArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
+def _or_none(values: AnyArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
     """As plain numbers, None where one is not known."""
     plain = values.astype(object)
     plain[~known] = None
@@ -171,11 +190,10 @@ def _by_race(
     race = theory.predict_staircases(setting.model, setting.task, own, until)
     part = _Times.none(len(rows), found.time.shape[1])
     part.take(race)
+    part.next_time = race.next_time
     reasons = [race.reason(row) for row in range(len(rows))]
     known = np.array([reason is None for reason in reasons])
-    own_rows = rows[known]
-    found.time[own_rows], found.margin[own_rows] = part.time[known], part.margin[known]
-    found.is_open[own_rows], found.next_time[own_rows] = part.is_open[known], race.next_time[known]
+    found.put(rows[known], part.at(known))
     notes += [
         f"seed {setting.seeds[row]}: {reason}"
         for row, reason in zip(rows.tolist(), reasons, strict=True)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
+from saddlescope.dynamics._frame import Frame
 from saddlescope.precision import with_float64
 from saddlescope.risk import AbstractRisk
 from saddlescope.running.programs import compiled
@@ -17,14 +18,20 @@ from saddlescope.task import AbstractData
 
 
 @with_float64
-def evaluate_path(model: AbstractAttention, task: AbstractData, weights: Weights) -> FloatArray:
-    """The loss of weights `[S, T, …]` on a task, in double precision."""
+def evaluate_path(
+    model: AbstractAttention, task: AbstractData, weights: Weights, frame: Frame | None = None
+) -> FloatArray:
+    """The loss of weights `[S, T, …]` on a task, in double precision, where told in a `frame`."""
     objective = model.objective(task)
     turned = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
     if objective.basis is not None and isinstance(model, AbstractLinearAttention):
         turned = model.rotate(turned, objective.basis)
-    arrays = jax.tree.map(jnp.asarray, (objective.risk, turned))
-    return np.asarray(_losses(model, *arrays))
+    risk, (seeds, points) = objective.risk, next(iter(turned.values())).shape[:2]
+    larger = None if frame is None else risk.padded(frame.dimension)
+    if frame is not None and larger is not None:
+        model, risk, turned = frame.model, larger, frame.enlarge(turned)
+    arrays = jax.tree.map(jnp.asarray, (risk, turned))
+    return np.asarray(_losses(model, *arrays))[:seeds, :points]
 
 
 @compiled

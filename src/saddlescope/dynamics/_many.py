@@ -16,9 +16,10 @@ from jaxtyping import Array, Float
 
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import AnyArray
+from saddlescope.dynamics._frame import Frame
 from saddlescope.dynamics._job import FIRST_SEGMENT
 from saddlescope.dynamics._padded_shape import PaddedShape
-from saddlescope.dynamics._prepared import Frame, Prepared
+from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
@@ -184,6 +185,7 @@ class Batch:
             state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
             state = state.map_vectors(lambda leaf: leaf[..., own])
             state = state.with_points(len(one.grid)).with_marks(one.problem.marks)
+            state = state.narrowed(one.problem.layout)
             return one.result(state)
 
         runs = map(result, self._prepared, self._rows, self._own)
@@ -199,9 +201,7 @@ def _prepare(place: int, setting: Setting) -> Prepared:
         raise InvalidInput(f"settings[{place}].{wrong.field}", wrong.value, wrong.allowed) from None
 
 
-def _alike(
-    prepared: Sequence[Prepared], padded_to: PaddedShape | None = None
-) -> list[list[int]]:
+def _alike(prepared: Sequence[Prepared], padded_to: PaddedShape | None = None) -> list[list[int]]:
     """The places of settings that can share a program."""
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
@@ -241,11 +241,11 @@ def _shape(prepared: Prepared) -> Shape:
 def _can_be_padded(prepared: Prepared) -> bool:
     """Whether zero heads and dimensions without power change nothing.
 
-    Not where steps have a memory or are taken on prompts, nor where the loss has other features.
+    Not where steps are taken on prompts, nor where the loss has other features.
     """
     problem = prepared.problem
     return bool(
-        prepared.setting.method.is_autonomous
+        prepared.setting.method.keeps_zeros
         and problem.model.inert_sizes
         and problem.risk.padded(problem.dimension) is not None
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -15,6 +14,7 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
+from saddlescope.dynamics._frame import Frame
 from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
@@ -38,27 +38,6 @@ _SEEDS_FOR_CURE = 8
 _STARTS_TOGETHER = 2**13
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A larger shape in which what follows from records is computed: none other is compiled."""
-
-    model: AbstractAttention
-    dimension: int
-    rows: int
-    points: int
-
-    def enlarge(self, weights: Weights) -> Weights:
-        """Records of weights, [S, T, …], with zeros wherever there is more room."""
-        shapes = self.model.shapes(self.dimension)
-
-        def fill(name: str, array: FloatArray) -> FloatArray:
-            larger = np.zeros((self.rows, self.points, *shapes[name]), array.dtype)
-            larger[tuple(slice(size) for size in array.shape)] = array
-            return larger
-
-        return {name: fill(name, array) for name, array in weights.items()}
 
 
 class Prepared:
@@ -218,7 +197,10 @@ class Prepared:
         """The loss at every record on each law that the task names as a test of it."""
         task, model = self.setting.task, self.setting.model
         tests = task.tests() if model.is_linear else {}
-        return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
+        return {
+            f"loss_{name}": evaluate_path(model, test, weights, self.frame)
+            for name, test in tests.items()
+        }
 
     @in_own_precision
     def outcomes(self, state: AbstractState, seeds: AnyArray) -> Outcomes:

@@ -94,10 +94,11 @@ def train_many(
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
 
     An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
-    shape (spectrum, length, noise, scale, end, a learning rate but an `Optimiser`'s, …) differs
-    from row to row of one compiled program. Gradient flow and descent of linear attention on a law
-    may differ in heads, rank and dimension too, and are padded; anything else shares a program with
-    what has its own shape.
+    shape (spectrum, length, noise, scale, end, learning rate, …) differs from row to row of one
+    compiled program. Gradient flow and descent of linear attention, and the optimisers that go
+    weight by weight (`sgd`, `adam`, `adamw`, `nadam`, `rmsprop`, `adagrad`, `lion`), may differ in
+    heads, rank and dimension too, and are padded; anything else shares a program with what has its
+    own shape.
 
     With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
     share one program too, whatever sizes below it their settings have.

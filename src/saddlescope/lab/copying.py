@@ -10,8 +10,7 @@ from urllib.parse import quote
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import as_text, fields_of
 from saddlescope.setting.kinds import kind_name
-from saddlescope.setting.nested import flat_plain
-from saddlescope.setting.plain import Plain
+from saddlescope.setting.plain import Plain, to_plain
 
 _PARTS = ("model", "task", "method", "init")
 
@@ -57,7 +56,6 @@ def as_python(setting: Setting) -> str:
     run = ss.train(model, task, method=method, init_scale=0.01, seeds=1, record=1000)
     print(run.compare())
     """
-    plain = setting.to_dict()
     calls = {
         name: f"ss.{type(getattr(setting, name)).__name__}({_arguments(setting, name)})"
         for name in ("task", "model", "method")
@@ -71,7 +69,7 @@ def as_python(setting: Setting) -> str:
             "",
             *(f"{name} = {call}" for name, call in calls.items()),
             f"run = ss.train(model, task, method=method, init_scale={scale!r}, "
-            f"seeds={plain['seeds']!r}, record={record})",
+            f"seeds={_seeds(setting)!r}, record={record})",
             "print(run.compare())",
         ]
     )
@@ -85,15 +83,20 @@ def _arguments(setting: Setting, part: str) -> str:
 def _fields(setting: Setting, part: str) -> dict[str, Plain]:
     value = getattr(setting, part)
     known = fields_of(type(value))
-    written = setting.to_dict()[part]
+    written = to_plain(value, {})
     assert isinstance(written, Mapping)
     return {
         name: one
         for name, one in written.items()
-        if name in known and (one != known[name].default or name == "init_scale")
+        if name in known
+        and (one != known[name].default or name == "init_scale")
         # One fixed task is drawn, not written out.
         and name != "tasks"
     }
+
+
+def _seeds(setting: Setting) -> Plain:
+    return to_plain(setting.written()["seeds"], {})
 
 
 def _texts(setting: Setting) -> dict[str, str]:
@@ -109,5 +112,5 @@ def _texts(setting: Setting) -> dict[str, str]:
         for name in ("points", "spacing")
         if record[name] != defaults[name].default
     }
-    chosen["seeds"] = flat_plain(setting)["seeds"]
+    chosen["seeds"] = _seeds(setting)
     return {**kinds, **{name: as_text(value) for name, value in chosen.items()}}

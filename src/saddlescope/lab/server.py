@@ -96,9 +96,9 @@ class Lab:
         self._token = token
         self._fragment = "" if setting is None else "#" + as_address(setting)
         self._engine = Engine()
-        application: Application = make_application(self._engine)  # type: ignore[assignment]
+        application: Application = make_application(self._engine)
         config = uvicorn.Config(
-            Guard(application, host, self.port, token),  # type: ignore[arg-type]
+            Guard(application, host, self.port, token),
             log_level="warning",
             access_log=False,
             ws_max_size=LONGEST_MESSAGE,

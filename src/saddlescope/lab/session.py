@@ -43,6 +43,7 @@ class Engine:
     def __init__(self) -> None:
         self.simulator = Simulator(Turns(count_cores()))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="saddlescope-lab")
+        self._beside = ThreadPoolExecutor(_THREADS, thread_name_prefix="saddlescope-lab-beside")
 
     def submit(self, request: Request, post: Post, button: StopButton) -> Future[None]:
         """Begin to answer a request; frames are posted as they come."""
@@ -55,7 +56,8 @@ class Engine:
     def close(self) -> None:
         """Take no more requests."""
         self.simulator.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._beside):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, request: Request, post: Post, button: StopButton) -> None:
         def give(kind: Kind, values: dict[str, object], arrays: dict[str, AnyArray]) -> None:
@@ -84,13 +86,14 @@ class Engine:
         button: StopButton,
     ) -> None:
         setting = read_setting(request.setting)
-        give(Kind.PREDICTION, *predicted(setting))
-        if button.is_pressed:
-            return
+        # Beside the run: most of a run is compiled code that leaves Python to others.
+        told = self._beside.submit(lambda: give(Kind.PREDICTION, *predicted(setting)))
         if not self.simulator.is_ready(setting):
             give(Kind.WAITING, {"reason": "compiling, once for all settings of this kind"}, {})
 
         def show(run: Trajectory, share: float) -> None:
+            # A page sets a run beside its prediction.
+            told.result()
             give(Kind.RUN, *described(run, share))
 
         self.simulator.run(setting, show, button)
@@ -99,7 +102,7 @@ class Engine:
 
 
 class Mailbox:
-    """Frames on their way to a page: of each kind the latest, so that a slow page holds up nobody."""
+    """Frames on their way to a page: of each kind the latest, so that a slow page holds up none."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -77,10 +77,9 @@ class Simulator:
             try:
                 (run,) = train_many([setting], padded_to=padded_shape(setting), observers=observers)
             except Interrupted as stopped:
-                if button.is_pressed:
-                    return
-                (run,) = stopped.snapshot.result
-        show(run, 1.0)
+                run = _only(stopped.snapshot)
+        if not button.is_pressed:
+            show(run, 1.0)
 
     def warm_up(self) -> None:
         """Compile all that the controls can reach, the most likely first."""
@@ -109,8 +108,14 @@ class _Stream(AbstractObserver):
         if now - self._latest < _BETWEEN or snapshot.is_finished:
             return
         self._latest = now
-        (run,) = snapshot.result
-        self._show(run, snapshot.share)
+        self._show(_only(snapshot), snapshot.share)
+
+
+def _only(snapshot: Snapshot) -> Trajectory:
+    """What has come of a job of one setting."""
+    (run,) = snapshot.result
+    assert isinstance(run, Trajectory)
+    return run
 
 
 def _is_long(snapshot: Snapshot) -> bool:

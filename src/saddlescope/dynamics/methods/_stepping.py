@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from typing import TypeAlias
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
 from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
+from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.running.programs import compiled
 
@@ -49,6 +51,16 @@ class StepState(AbstractState):
 
     def vectors(self) -> tuple[PyTree, ...]:
         return self.weights, self.records.last, self.records.path
+
+    def narrowed(self, layout: Layout) -> StepState:
+        shapes = dict(layout.shapes)
+
+        def own(path: tuple[object, ...], leaf: Array) -> Array:
+            # What an optimiser remembers of a weight has its name and its shape.
+            name = getattr(path[-1], "key", None) if path else None
+            return leaf[:, *map(slice, shapes[name])] if name in shapes else leaf
+
+        return replace(self, memory=jax.tree_util.tree_map_with_path(own, self.memory))
 
 
 Carry: TypeAlias = tuple[StepState, Int[Array, ""]]

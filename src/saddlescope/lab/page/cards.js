@@ -44,6 +44,9 @@ class Card {
     this.element.append(top, this.stage, this.silent, this.legend);
     this.renderer = view.kind === "chart"
       ? new Chart(this.stage, STILL.has(view.id) ? null : seek) : new Sheet(this.stage);
+    new ResizeObserver(() => {
+      if (this.picture && !("silent" in this.picture)) this.renderer.show(this.picture);
+    }).observe(this.stage);
   }
 
   menu() {
@@ -117,7 +120,6 @@ export class Cards {
     button.type = "button";
     button.addEventListener("click", resample);
     this.cards.get("algorithm").takeAway.before(button);
-    new ResizeObserver(() => this.draw()).observe(main);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 

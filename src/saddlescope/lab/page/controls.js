@@ -145,7 +145,7 @@ export class Controls {
     const spectrum = Array.from({ length: value }, (_, mode) => before[mode] ??
       Number(Math.max(last * 0.7 ** (mode - before.length + 1), this.limits.spectrum.low)
         .toPrecision(3)));
-    return { spectrum, ...(value > 4 ? { share: 0 } : {}) };
+    return { spectrum };
   }
 
   bars(control, id) {

@@ -6,7 +6,7 @@ import { Controls } from "./controls.js";
 import { decode, fromText } from "./frames.js";
 import { Playhead } from "./playhead.js";
 import { Known } from "./run.js";
-import { fromAddress, isMixed, toSetting } from "./settings.js";
+import { fromAddress, isMixed, settled, toSetting } from "./settings.js";
 import { offerTakeAway } from "./takeaway.js";
 import { Tour } from "./tour.js";
 
@@ -66,9 +66,9 @@ class Lab {
 
   /** Other values of some controls; `share` is where the playhead goes. */
   change(changes, { share = null } = {}) {
-    this.state = { ...this.state, ...changes };
+    this.state = settled({ ...this.state, ...changes });
     this.controls.show(this.state);
-    this.nextShare = share ?? this.nextShare;
+    if (share !== null) this.playhead.share = share;
     this.isDirty = true;
     this.pump();
   }
@@ -135,13 +135,9 @@ class Lab {
   }
 
   on_run(frame) {
-    const share = this.nextShare ?? (frame.share < 1 ? 1 : this.playhead.share);
-    if (frame.share === 1) {
-      this.nextShare = null;
-      this.setBusy(false);
-    }
+    if (frame.share === 1) this.setBusy(false);
     this.offerSeeds(frame.seeds);
-    this.playhead.refresh(share);
+    this.playhead.refresh(frame.share === 1);
     this.cards.draw();
     if (this.askedAt) this.timing(frame.share === 1 ? "run" : "part");
     this.say(this.about(frame));

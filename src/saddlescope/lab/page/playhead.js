@@ -6,6 +6,7 @@ export class Playhead {
   constructor(known, moved) {
     this.known = known;
     this.moved = moved;
+    this.share = 1;
     this.slider = document.getElementById("playhead");
     this.button = document.getElementById("play");
     this.moment = document.getElementById("moment");
@@ -19,21 +20,17 @@ export class Playhead {
     });
   }
 
-  /** A new run, or more of one: the playhead stays at the end, or at its share of the way. */
-  refresh(share) {
+  /** A new run, or more of one: the playhead keeps its share of the way, and runs ahead until then. */
+  refresh(isWhole) {
     const { known } = this, last = Math.max(known.points - 1, 0);
     this.slider.max = Math.max(last, 1);
-    known.place = Math.round(share * last);
+    known.place = Math.round((isWhole ? this.share : 1) * last);
     this.show();
-  }
-
-  get share() {
-    const last = Math.max(this.known.points - 1, 1);
-    return this.known.points ? this.known.now / last : 1;
   }
 
   goTo(place) {
     this.known.place = Math.max(0, Math.min(Math.round(place), this.known.points - 1));
+    this.share = this.known.place / Math.max(this.known.points - 1, 1);
     this.show();
     this.moved();
   }

@@ -13,6 +13,13 @@ export const DEFAULT = Object.freeze({
 /** Tasks that come back need all blocks, and Gaussian inputs without noise. */
 export const isMixed = (state) => state.share > 0;
 
+/** The state with what goes together: all blocks are for the smaller shape. */
+export function settled(state) {
+  if (!isMixed(state)) return state;
+  return { ...state, heads: Math.min(state.heads, 5), rank: 1,
+           ...(state.spectrum.length > 4 ? { share: 0 } : {}) };
+}
+
 export function toSetting(state) {
   const mixed = isMixed(state);
   const model = { kind: state.model, heads: state.heads };

@@ -27,8 +27,8 @@ const STOPS = [
       "decays from the beginning. Drag the initialisation scale down on its logarithmic slider, and " +
       "the staircase comes back." },
   { title: "Memory against learning in context", view: "memory",
-    set: { model: "merged", heads: 5, share: 0.4, spectrum: preset("white", 4), steps: 500,
-           init_scale: 0.01 },
+    set: { model: "merged", heads: 5, share: 0.4, spectrum: preset("white", 4), steps: 2500,
+           learning_rate: 0.1, init_scale: 0.01 },
     text: "In four of ten prompts the same task comes back, and all blocks train. The model first " +
       "remembers that task in its weights; the loss on fresh tasks falls later, when it learns to " +
       "learn in context. Change the share and see who wins." },

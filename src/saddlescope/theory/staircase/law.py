@@ -23,8 +23,10 @@ from saddlescope.theory.staircase.dormant import (
 
 # Heads whose runaway times stand for their distribution where nobody says how many.
 _HEADS = 2**17
-# Shares of the seeds between which the distribution is drawn as a smooth curve.
-_KNOTS = np.concatenate([[1e-4, 1e-3], np.linspace(0.01, 0.99, 50), [0.999, 0.9999]])
+# Shares of the seeds between which the distribution is drawn as a smooth curve: both ends, and
+# as many between them as so many heads tell apart.
+_FIRST_SHARES, _LAST_SHARES = (1e-4, 1e-3), (0.999, 0.9999)
+_MOST_KNOTS, _FEWEST_KNOTS = 50, 8
 # Seeds of the law's own starts: no run has them.
 _FIRST_SEED = 2**62
 
@@ -60,7 +62,10 @@ class DropTimeLaw:
         return (1 - place / len(self.runaways)) ** self._heads
 
     def density(self, times: ArrayLike) -> FloatArray:
-        """The density of the first drop's time, of a smooth curve through 54 quantiles."""
+        """The density of the first drop's time, of a smooth curve through 54 quantiles.
+
+        They are fewer where fewer heads stand for the law.
+        """
         given = real_array("times", times)
         curve = self._curve
         inside = (given > curve.x[0]) & (given < curve.x[-1])
@@ -98,7 +103,10 @@ class DropTimeLaw:
     @cached_property
     def _curve(self) -> PchipInterpolator:
         """The share that has dropped, over time."""
-        return PchipInterpolator(self._times(_KNOTS), _KNOTS)
+        count = int(np.clip(np.sqrt(len(self.runaways)) / 7, _FEWEST_KNOTS, _MOST_KNOTS))
+        inner = np.linspace(0.01, 0.99, count)
+        shares = np.concatenate([_FIRST_SHARES, inner, _LAST_SHARES])
+        return PchipInterpolator(self._times(shares), shares)
 
 
 def drop_time_law(
@@ -111,7 +119,8 @@ def drop_time_law(
     """The law of the first drop of separate attention over random starts of a scale w (T18).
 
     Exact as w falls to zero, at any rank, but for the `sampled_heads` that stand for all: of
-    131 072 quantiles are good to about a percent, and fewer take less time. Later drops are those of `DropTimeLaw.sample`.
+    131 072 quantiles are good to about a percent, and fewer take less time. Later drops are those
+    of `DropTimeLaw.sample`.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression

@@ -19,12 +19,15 @@ export function brief(value) {
 /** The lines and marks of a picture, with the positions of numbers given as functions. */
 export function drawContent(pen, picture, X, Y, box) {
   const faint = own("faint"), { ratio } = pen;
+  let labelled = -Infinity;
   for (const { value, label } of picture.levels ?? []) {
     pen.line([[box.x, Y(value)], [box.x + box.width, Y(value)]],
              { colour: faint, width: 1, dash: [5, 4], alpha: 0.75 });
-    if (label)
-      pen.text(box.x + box.width - 4 * ratio, Y(value) - 7 * ratio, label,
-               { colour: faint, size: 10, align: "right" });
+    // Levels that lie close together share the label of the first.
+    if (!label || Y(value) - labelled < 12 * ratio) continue;
+    labelled = Y(value);
+    pen.text(box.x + box.width - 4 * ratio, Y(value) - 7 * ratio, label,
+             { colour: faint, size: 10, align: "right" });
   }
   for (const line of picture.lines) {
     const points = [];
@@ -98,8 +101,10 @@ export class Chart {
       cursor: { show: true, x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
       legend: { show: false },
       scales: {
-        x: { time: false, auto: false, distr: picture.x.scale === "log" ? 3 : 1 },
-        y: { auto: false, distr: picture.y.scale === "log" ? 3 : 1 },
+        x: { time: false, auto: false, distr: picture.x.scale === "log" ? 3 : 1,
+             range: () => [this.picture.x.low, this.picture.x.high] },
+        y: { auto: false, distr: picture.y.scale === "log" ? 3 : 1,
+             range: () => [this.picture.y.low, this.picture.y.high] },
       },
       axes: [axis(picture.x, "x"), axis(picture.y, "y")],
       series: [{}, { show: true, paths: () => null, points: { show: false } }],

@@ -37,7 +37,7 @@ export default {
 };
 
 const words = (name) => WORDS[name] ??
-  `regression on ${name.replace("principal_components_", "")} principal components`;
+  `${name.replace("principal_components_", "")} principal components`;
 
 function nearest(distances) {
   const least = Math.min(...distances);
@@ -58,7 +58,7 @@ function drawDistances(pen, known, width, height) {
   // The same answers need one bar: least squares and all components, say.
   const rows = distances.map((value, at) => ({ value, at })).filter(({ value, at }) =>
     distances.findIndex((one) => Math.abs(one - value) <= SAME * value) === at);
-  const label = Math.min(188, width * 0.52), step = Math.min((height - 16) / rows.length, 24);
+  const label = Math.min(156, width * 0.48), step = Math.min((height - 16) / rows.length, 24);
   const low = -5, place = (value) =>
     Math.min(Math.max((Math.log10(Math.max(value, 1e-12)) - low) / (0.6 - low), 0.012), 1);
   rows.forEach(({ value, at }, row) => {

@@ -37,7 +37,7 @@ function draw(pen, known, points, width, height) {
   const most = Math.max(1, ...points.map((point) => point.subset.length));
   const losses = points.map((point) => point.loss);
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
-  const left = 44, right = 22, top = 14, bottom = 34;
+  const left = 44, right = 22, top = 14, bottom = 46;
   const X = (point) => left + ((width - left - right) * point.subset.length) / most;
   const Y = (point) => top + (height - top - bottom) * (1 - (point.loss - low) / (high - low || 1));
   const keys = new Map(points.map((point) => [point.subset.join(), point]));
@@ -66,7 +66,8 @@ function draw(pen, known, points, width, height) {
     const now = visited.at(-1);
     pen.circle(X(now), Y(now), 8.5, { colour: accent, width: 2 });
     const isRight = X(now) > width * 0.6;
-    pen.text(X(now) + (isRight ? -13 : 13), Y(now) - (isRight ? -12 : 10), subsetName(now.subset),
+    const below = isRight ? 16 : Y(now) < 26 ? 6 : -11;
+    pen.text(X(now) + (isRight ? -6 : 14), Y(now) + below, subsetName(now.subset),
              { colour: own("ink"), size: 11, weight: 600, align: isRight ? "right" : "left" });
   }
   for (let count = 0; count <= most; count++)

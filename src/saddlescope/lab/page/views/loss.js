@@ -39,7 +39,7 @@ export default {
     });
     return {
       x: timeAxis(known),
-      y: { label: "loss", low: 0, high: top * 1.06, scale: "linear" },
+      y: { label: "loss", low: 0, high: top * 1.1, scale: "linear" },
       levels: (levels ?? []).map((value) => ({ value, label: value.toFixed(3) })),
       lines, marks, playhead: known.moment,
       legend: [{ label: `seed ${known.seeds[known.seed] ?? ""}`, colour: own("accent") },

@@ -1,5 +1,6 @@
 // The effective map beside that of the nearest fixed point.
 
+import { brief } from "../drawing/chart.js";
 import { drawMaps } from "../drawing/heat.js";
 import { eigenvector } from "./maps.js";
 
@@ -13,7 +14,7 @@ export default {
 
   note(known) {
     const near = known.nearest();
-    return near ? `at distance ${near.distance.toPrecision(2)}` : "";
+    return near ? `at distance ${brief(near.distance)}` : "";
   },
 
   describe(known) {

@@ -43,7 +43,7 @@ function pairs(known, names) {
     words: `${head + 1}`, colour: colour(head), row: head * rank + (rank - 1) / 2 }));
   return ["k", "q"].map((name) => ({
     title: name === "k" ? "keys" : "queries", rows: known.heads * rank, columns: known.dimension, names,
-    rowNames: rowNames,
+    rowNames: name === "k" ? rowNames : undefined, group: rank,
     value: (row, at) =>
       known.array(name).at(known.seed, known.now, Math.floor(row / rank), row % rank, at),
   }));

@@ -32,13 +32,12 @@ export default {
   /** The predicted courses of the heads that should learn, of rank one. */
   courses(known) {
     const { arrays } = known.theory ?? {}, drops = known.drops(known.seed);
-    if (!drops || !arrays?.winner || !known.hello || known.state.rank !== 1) return [];
+    if (!drops || !arrays?.amplitude || !known.hello || known.state.rank !== 1) return [];
     const { course_time, course_value } = known.hello.arrays;
     const values = known.array("v");
     return drops.times.flatMap((time, drop) => {
-      const head = arrays.winner.at(known.seed, drop);
-      if (time === null || head < 0) return [];
-      const mode = arrays.learned_mode.data[drop];
+      const head = drops.heads[drop], mode = drops.modes[drop];
+      if (time === null || head === null || head === undefined) return [];
       const rest = Math.cbrt(arrays.amplitude.data[mode]), unit = arrays.rise_time.data[mode];
       // The equation is one of sizes: the sign is that of the head.
       const sign = Math.sign(values.at(known.seed, known.points - 1, head)) || 1;
