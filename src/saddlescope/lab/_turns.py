@@ -19,7 +19,7 @@ class Turns:
     """
 
     def __init__(self, places: int) -> None:
-        self._free = places
+        self._places = self._free = places
         self._lock = threading.Lock()
         self._waiting: deque[threading.Event] = deque()
 

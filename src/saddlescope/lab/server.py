@@ -25,6 +25,7 @@ DEFAULT_PORT = 8137
 # Tabs at once; each holds a socket and a mailbox.
 _MOST_TABS = 64
 _SHORTEST_TOKEN = 8
+_BACKLOG = 128
 # Seconds until the server is up, or gone.
 _PATIENCE = 10.0
 # RFC 6455: come back later.
@@ -76,7 +77,8 @@ def make_application(engine: Engine) -> FastAPI:
 class Lab:
     """A lab that is being served, from a thread of its own until it is closed.
 
-    In a notebook it shows itself in a cell.
+    In a notebook it shows itself in a cell. Unless it is told not to `warm_up`, it compiles what the
+    controls can reach while the page is already there.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Lab:
         host: str = "127.0.0.1",
         port: int | None = None,
         token: str | None = None,
+        warm_up: bool = True,
     ) -> None:
         uvicorn = _import_uvicorn()
         if setting is not None:
@@ -111,7 +114,8 @@ class Lab:
             target=self._server.run, args=([self._listener],), name="saddlescope-lab", daemon=True
         )
         self._serving.start()
-        self._engine.warm_up()
+        if warm_up:
+            self._engine.warm_up()
 
     @property
     def address(self) -> str:
@@ -172,6 +176,8 @@ def _listen(host: str, port: int | None) -> sockets.socket:
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
+            # Whoever comes before the server is up waits.
+            listener.listen(_BACKLOG)
         except OSError as problem:
             listener.close()
             if place + 1 < len(wanted):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import replace
 from typing import TypeAlias
 
 import equinox as eqx
@@ -60,7 +59,8 @@ class StepState(AbstractState):
             name = getattr(path[-1], "key", None) if path else None
             return leaf[:, *map(slice, shapes[name])] if name in shapes else leaf
 
-        return replace(self, memory=jax.tree_util.tree_map_with_path(own, self.memory))
+        kept = jax.tree.leaves(jax.tree_util.tree_map_with_path(own, self.memory))
+        return eqx.tree_at(lambda at: jax.tree.leaves(at.memory), self, kept) if kept else self
 
 
 Carry: TypeAlias = tuple[StepState, Int[Array, ""]]
