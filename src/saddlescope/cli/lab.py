@@ -45,9 +45,7 @@ def lab(
     from saddlescope.running.interruption import StopRequest
 
     texts = only_fields(words)
-    setting = None
-    if texts:
-        setting = read_setting({"points": "401", **texts}, until=20_000.0)
+    setting = read_setting(texts, until=20_000.0) if texts else None
     with StopRequest() as request:
         served = Lab(setting, host=host, port=port, token=token)
         typer.echo(f"the lab is at {served.address}\nCtrl-C ends it")
@@ -57,5 +55,4 @@ def lab(
         while not request.requested:
             pause.wait(_GLANCE)
         served.close()
-    typer.echo("saddlescope: the lab is closed", err=True)
     raise typer.Exit(128 + (request.signal or 2))

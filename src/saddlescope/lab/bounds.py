@@ -212,6 +212,11 @@ def read_setting(values: Plain) -> Setting:
     return setting
 
 
+def with_points_of_page(setting: Setting) -> Setting:
+    """The setting with no more points than the page draws."""
+    return setting.replace(points=POINTS) if setting.record.points > POINTS else setting
+
+
 def check_setting(setting: Setting) -> None:
     """Raise where the lab does not take a setting, or could not describe it in its address."""
     arrays: dict[str, object] = {}

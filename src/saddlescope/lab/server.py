@@ -11,7 +11,7 @@ from urllib.parse import quote
 from saddlescope.errors import InvalidInput
 from saddlescope.lab import _pages
 from saddlescope.lab._guard import Application, Guard, is_loopback
-from saddlescope.lab.bounds import check_setting
+from saddlescope.lab.bounds import check_setting, with_points_of_page
 from saddlescope.lab.copying import as_address
 from saddlescope.lab.protocol import LONGEST_MESSAGE
 from saddlescope.lab.session import Engine, converse
@@ -92,6 +92,7 @@ class Lab:
     ) -> None:
         uvicorn = _import_uvicorn()
         if setting is not None:
+            setting = with_points_of_page(setting)
             check_setting(setting)
         _check_token(host, token)
         self._listener = _listen(host, port)

@@ -50,6 +50,8 @@ const GROUPS = [
   ]],
 ];
 const SLIDER = 1000;
+// Of a logarithmic slider: key presses from end to end.
+const KEY_STEPS = 100;
 
 const make = (tag, attributes = {}, ...content) => {
   const element = document.createElement(tag);
@@ -111,6 +113,19 @@ export class Controls {
       if (Number.isFinite(value)) this.changed(this.change(control.name, value));
     };
     range.addEventListener("input", () => send(toValue(Number(range.value))));
+    if (isLog)
+      range.addEventListener("keydown", (event) => {
+        const power = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10,
+                        PageDown: -10 }[event.key];
+        if (!power) return;
+        event.preventDefault();
+        const before = this.state[control.name];
+        const raw = before * (high / low) ** (power / KEY_STEPS);
+        // A whole number moves by one at least.
+        const value = whole ? Math.round(before + Math.sign(power) * Math.max(Math.abs(raw - before), 1))
+                            : Number(raw.toPrecision(3));
+        send(Math.min(Math.max(value, low), high));
+      });
     number.addEventListener("change", () => {
       const value = Math.min(Math.max(Number(number.value), limit.low), limit.high);
       send(whole ? Math.round(value) : value);
