@@ -27,6 +27,7 @@ SUBJECTS = (
     "flow",
     "ensembles",
     "predictions",
+    "lab",
     "models",
     "circuits",
     "stages",

@@ -319,8 +319,13 @@ def copied(page: Page, name: str) -> str:
 
 
 def test_copied_python_and_command_give_the_run_on_the_screen(
-    page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: Page,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The pages that the command writes too are tested by themselves.
+    monkeypatch.setattr("saddlescope.cli.train._write_pages", lambda *given: tmp_path)
     shown = known(page, "known.seeds.map((_, seed) => known.loss(seed).at(-1))")
     code = copied(page, "Copy as Python").replace("print(run.compare())", "")
     names: dict[str, Any] = {}
@@ -369,7 +374,9 @@ def test_the_saved_page_opens_from_disk_without_a_network(
 ) -> None:
     page.evaluate("lab.playhead.goTo(123)")
     page.click("#take-away summary")
-    saved(page, page.get_by_role("button", name="Save as page").click).save_as(tmp_path / "lab.html")
+    saved(page, page.get_by_role("button", name="Save as page").click).save_as(
+        tmp_path / "lab.html"
+    )
     shown = {view: drawn(page, view) for view in VIEWS}
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
     alone = context.new_page()
@@ -391,7 +398,8 @@ def test_the_saved_page_opens_from_disk_without_a_network(
             const { toSvg } = await import("lab/drawing/files.js");
             return Object.fromEntries(views.map((view) => {
                 const { picture } = lab.cards.cards.get(view);
-                return [view, !picture ? "" : "silent" in picture ? picture.silent : toSvg(picture)];
+                const isSilent = "silent" in picture;
+                return [view, isSilent ? picture.silent : toSvg(picture)];
             }));
         }""",
         [view for view in VIEWS if view != "memory"],

@@ -87,8 +87,15 @@ def test_all_blocks_are_for_the_small_shape(fields: dict[str, object], field: st
     model = ss.MergedAttention(heads=5, blocks="full")
     setting = ss.Setting(model, task, ss.GradientDescent(0.1, 100), record=ss.Record(50))
     check_setting(setting)
-    changed_setting = setting.replace(**fields) if "spectrum" not in fields else ss.Setting(
-        model, ss.TaskPool([0.2] * 5, 31, tasks=1, share=0.4), setting.method, record=setting.record
+    changed_setting = (
+        setting.replace(**fields)
+        if "spectrum" not in fields
+        else ss.Setting(
+            model,
+            ss.TaskPool([0.2] * 5, 31, tasks=1, share=0.4),
+            setting.method,
+            record=setting.record,
+        )
     )
     with pytest.raises(InvalidInput) as refused:
         check_setting(changed_setting)

@@ -55,6 +55,7 @@ def test_what_no_page_sends_is_malformed(message: str | bytes | None) -> None:
         read_request(message)
 
 
+@hypothesis.settings(max_examples=40)
 @hypothesis.given(strategies.text(max_size=200))
 def test_any_text_is_read_or_malformed(text: str) -> None:
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Annotated
 
 import typer
 
 from saddlescope.cli import options
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.fields import as_number
 
 EXAMPLE = """Open a page on which the task and the model change under your hands.
 
@@ -28,7 +31,7 @@ _GLANCE = 0.1
 def lab(
     words: options.Fields = None,
     port: Annotated[
-        int | None, typer.Option(help="The port; 8137, or any free one where it is taken.")
+        str | None, typer.Option(help="The port; 8137, or any free one where it is taken.")
     ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but loopback needs --token.")
@@ -42,12 +45,12 @@ def lab(
 ) -> None:
     from saddlescope.cli.flags import only_fields, read_setting
     from saddlescope.lab.server import Lab
-    from saddlescope.running.interruption import StopRequest
+    from saddlescope.running.interruption import StopRequest, leave
 
     texts = only_fields(words)
     setting = read_setting(texts, until=20_000.0) if texts else None
     with StopRequest() as request:
-        served = Lab(setting, host=host, port=port, token=token)
+        served = Lab(setting, host=host, port=_number(port), token=token)
         typer.echo(f"the lab is at {served.address}\nCtrl-C ends it")
         if not no_browser:
             served.open_browser()
@@ -55,4 +58,12 @@ def lab(
         while not request.requested:
             pause.wait(_GLANCE)
         served.close()
-    raise typer.Exit(128 + (request.signal or 2))
+    # What is being compiled beforehand is not waited for.
+    leave(request.signal or signal.SIGINT, "the lab is closed")
+
+
+def _number(port: str | None) -> int | None:
+    found = None if port is None else as_number(port)
+    if isinstance(found, float) or (found is None and port is not None):
+        raise InvalidInput("port", port, "must be a whole number from 0 to 65535")
+    return found

@@ -77,8 +77,8 @@ def make_application(engine: Engine) -> FastAPI:
 class Lab:
     """A lab that is being served, from a thread of its own until it is closed.
 
-    In a notebook it shows itself in a cell. Unless it is told not to `warm_up`, it compiles what the
-    controls can reach while the page is already there.
+    In a notebook it shows itself in a cell. Unless it is told not to `warm_up`, it compiles what
+    the controls can reach while the page is already there.
     """
 
     def __init__(
@@ -115,8 +115,7 @@ class Lab:
             target=self._server.run, args=([self._listener],), name="saddlescope-lab", daemon=True
         )
         self._serving.start()
-        if warm_up:
-            self._engine.warm_up()
+        self._warming = self._engine.warm_up() if warm_up else None
 
     @property
     def address(self) -> str:
@@ -125,6 +124,11 @@ class Lab:
         name = f"[{named}]" if ":" in named else named
         query = "" if self._token is None else f"?token={quote(self._token)}"
         return f"http://{name}:{self.port}/{query}{self._fragment}"
+
+    def wait_until_warm(self) -> None:
+        """Wait until nothing is left to compile beforehand."""
+        if self._warming is not None:
+            self._warming.result()
 
     def open_browser(self) -> None:
         """Show the page in the system's browser, if there is one."""

@@ -49,9 +49,9 @@ class Engine:
         """Begin to answer a request; frames are posted as they come."""
         return self._threads.submit(self._answer, request, post, button)
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> Future[None]:
         """Begin to compile all that the controls can reach."""
-        self._threads.submit(self.simulator.warm_up)
+        return self._threads.submit(self.simulator.warm_up)
 
     def close(self) -> None:
         """Take no more requests."""

@@ -32,6 +32,15 @@ export default {
 const lit = (known) =>
   known.visited().filter(({ place }) => place <= known.now).map(({ point }) => point);
 
+/** Pairs of fixed points of which one has learned one eigenvector more; found once. */
+function edges(theory) {
+  theory.edges ??= theory.points.flatMap((point) => theory.points
+    .filter((next) => next.subset.length === point.subset.length + 1 &&
+            point.subset.every((mode) => next.subset.includes(mode)))
+    .map((next) => [point, next]));
+  return theory.edges;
+}
+
 function draw(pen, known, points, width, height) {
   const faint = own("faint"), accent = own("accent"), card = own("card");
   const most = Math.max(1, ...points.map((point) => point.subset.length));
@@ -42,14 +51,9 @@ function draw(pen, known, points, width, height) {
   const Y = (point) => top + (height - top - bottom) * (1 - (point.loss - low) / (high - low || 1));
   const keys = new Map(points.map((point) => [point.subset.join(), point]));
   const many = points.length > 40;
-  for (const point of points) {
-    for (const next of points) {
-      if (next.subset.length !== point.subset.length + 1) continue;
-      if (!point.subset.every((mode) => next.subset.includes(mode))) continue;
-      pen.line([[X(point), Y(point)], [X(next), Y(next)]],
-               { colour: own("line"), width: many ? 0.5 : 1 });
-    }
-  }
+  const gap = [NaN, NaN];
+  pen.line(edges(known.theory).flatMap(([one, other]) => [[X(one), Y(one)], [X(other), Y(other)], gap]),
+           { colour: own("line"), width: many ? 0.5 : 1 });
   const path = (known.theory.path ?? []).map((subset) => keys.get(subset.join())).filter(Boolean);
   if (known.theory.is_merged && points.length === 2) path.push(...points);
   pen.line(path.map((point) => [X(point), Y(point)]),
