@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
+from saddlescope.checks import AnyArray
 from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
@@ -54,13 +55,13 @@ class StepState(AbstractState):
     def narrowed(self, layout: Layout) -> StepState:
         shapes = dict(layout.shapes)
 
-        def own(path: tuple[object, ...], leaf: Array) -> Array:
+        def own(path: tuple[object, ...], leaf: AnyArray) -> AnyArray:
             # What an optimiser remembers of a weight has its name and its shape.
             name = getattr(path[-1], "key", None) if path else None
             return leaf[:, *map(slice, shapes[name])] if name in shapes else leaf
 
-        kept = jax.tree.leaves(jax.tree_util.tree_map_with_path(own, self.memory))
-        return eqx.tree_at(lambda at: jax.tree.leaves(at.memory), self, kept) if kept else self
+        kept = jax.tree_util.tree_map_with_path(own, self.memory)
+        return eqx.tree_at(lambda at: at.memory, self, kept) if jax.tree.leaves(kept) else self
 
 
 Carry: TypeAlias = tuple[StepState, Int[Array, ""]]

@@ -49,7 +49,7 @@ class OptaxStep(AbstractStep):
     """A step of an optax optimiser."""
 
     transform: optax.GradientTransformation = eqx.field(static=True)
-    rate: Float[Array, " *S"] | None
+    rate: Float[Array, " *S"] | None = None
     """What multiplies its steps; None where the transformation has its rate in itself."""
 
     @staticmethod

@@ -259,7 +259,7 @@ class Optimiser(AbstractDescent):
             assert self.learning_rate is not None
             inner = OptaxStep.of(_named(replace(self, learning_rate=1.0)), self.learning_rate)
         else:
-            inner = OptaxStep(self.transform, None)
+            inner = OptaxStep(self.transform)
         return inner if self.batch_size is None else FreshStep.of(inner, self.key, self.batch_size)
 
 
