@@ -150,7 +150,7 @@ class Batch:
         self._rows = [np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)]
         shape = _common([_shape(one) for one in prepared])
         points, rows = max(len(one.grid) for one in prepared), ends[-1]
-        if padded_to is not None and _can_be_padded(prepared[0]):
+        if padded_to is not None and _can_be_padded(prepared[0], padded_to):
             shape = padded_to.enlarge(shape[0]), padded_to.dimension
             points, rows = padded_to.points, padded_to.rows(ends[-1])
             for one in self._prepared:
@@ -159,6 +159,8 @@ class Batch:
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
         group = group_size(rows, self._layout.size, self._layout.dimension)
+        if padded_to is not None:
+            group = min(group, -(-rows // padded_to.groups))
         problems = [_padded(one, shape, points, group) for one in self._prepared]
         # Rows that only fill the shape do what the first one does.
         self._filled = np.pad(np.arange(ends[-1]), (0, rows - ends[-1]))
@@ -206,7 +208,7 @@ def _alike(prepared: Sequence[Prepared], padded_to: PaddedShape | None = None) -
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
         model, dimension = _shape(one)
-        if _can_be_padded(one):
+        if _can_be_padded(one, padded_to):
             if padded_to is not None:
                 model, dimension = padded_to.enlarge(model), padded_to.dimension
             sizes = {name: _rung(getattr(model, name)) for name in model.inert_sizes}
@@ -238,16 +240,17 @@ def _shape(prepared: Prepared) -> Shape:
     return prepared.setting.model, prepared.setting.task.dimension
 
 
-def _can_be_padded(prepared: Prepared) -> bool:
+def _can_be_padded(prepared: Prepared, padded_to: PaddedShape | None) -> bool:
     """Whether zero heads and dimensions without power change nothing.
 
-    Not where steps are taken on prompts, nor where the loss has other features.
+    Not where steps are taken on prompts, nor where the loss is another in more dimensions.
     """
     problem = prepared.problem
+    dimension = _rung(problem.dimension) if padded_to is None else padded_to.dimension
     return bool(
         prepared.setting.method.keeps_zeros
         and problem.model.inert_sizes
-        and problem.risk.padded(problem.dimension) is not None
+        and problem.risk.padded(dimension) is not None
     )
 
 

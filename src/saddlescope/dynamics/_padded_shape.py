@@ -19,6 +19,7 @@ class PaddedShape:
     - `dimension`, `heads`, `rank`: the most that a setting may have of each.
     - `seeds`: how many rows there are; more seeds take a multiple of it.
     - `points`: the most points of a record.
+    - `groups`: how many groups the rows advance in at least, which as many cores can share.
 
     >>> import saddlescope as ss
     >>> shape = PaddedShape(dimension=4, heads=5, rank=1, seeds=4, points=50)
@@ -35,6 +36,7 @@ class PaddedShape:
     rank: int
     seeds: int
     points: int
+    groups: int = 1
 
     def __post_init__(self) -> None:
         for field in fields(self):

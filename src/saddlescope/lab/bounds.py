@@ -17,7 +17,7 @@ POINTS = 401
 """Points of a record at most."""
 
 SMALL = PaddedShape(dimension=4, heads=5, rank=1, seeds=8, points=POINTS)
-LARGE = PaddedShape(dimension=8, heads=9, rank=4, seeds=4, points=POINTS)
+LARGE = PaddedShape(dimension=8, heads=9, rank=4, seeds=4, points=POINTS, groups=2)
 """The two shapes that all settings are padded to, so that none compiles anew."""
 
 MOST_SEEDS = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket as sockets
 import threading
 import webbrowser
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request, WebSocket
 
 DEFAULT_PORT = 8137
+
+_PACKAGES = ("fastapi", "uvicorn", "websockets")
 
 # Tabs at once; each holds a socket and a mailbox.
 _MOST_TABS = 64
@@ -90,7 +93,9 @@ class Lab:
         token: str | None = None,
         warm_up: bool = True,
     ) -> None:
-        uvicorn = _import_uvicorn()
+        _require_packages()
+        import uvicorn
+
         if setting is not None:
             setting = with_points_of_page(setting)
             check_setting(setting)
@@ -151,15 +156,10 @@ class Lab:
         return f"Lab({self.address})"
 
 
-def _import_uvicorn():  # type: ignore[no-untyped-def]
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn
-    except ImportError:
-        raise InvalidInput(
-            "lab", "fastapi and uvicorn", "are not installed: pip install 'saddlescope[lab]'"
-        ) from None
-    return uvicorn
+def _require_packages() -> None:
+    for name in _PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            raise InvalidInput("lab", name, "is not installed: pip install 'saddlescope[lab]'")
 
 
 def _check_token(host: str, token: str | None) -> None:

@@ -9,6 +9,9 @@ from saddlescope.arrays import Array, apply_to_rows, unvectorise, vectorise
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.risk.base import AbstractMapRisk
 
+# Features beyond which a product with all pairs of padded ones costs more than another program.
+_MOST_PADDED = 600
+
 
 class StatisticsRisk(AbstractMapRisk):
     """The mean-square loss of whatever is linear in the features that were summed up."""
@@ -28,9 +31,11 @@ class StatisticsRisk(AbstractMapRisk):
         force = self.cross_moment - response
         return force if effective_map.ndim == 1 else unvectorise(force)
 
-    def padded(self, dimension: int) -> StatisticsRisk:
-        places = _places(len(self.cross_moment), dimension)
+    def padded(self, dimension: int) -> StatisticsRisk | None:
         size = dimension**2 if _is_map(len(self.cross_moment)) else _blocks(dimension)
+        if size > _MOST_PADDED:
+            return None
+        places = _places(len(self.cross_moment), dimension)
         cross, second = np.zeros(size), np.zeros((size, size))
         cross[places] = self.cross_moment
         second[np.ix_(places, places)] = self.second_moment
@@ -51,7 +56,8 @@ def _blocks(dimension: int) -> int:
 def _is_map(features: int) -> bool:
     """Whether features are those of an effective map, D², and not of all blocks.
 
-    No number is both: D³ + D² + D lies between two squares of its own, or is 3, 14, 39, 84, …
+    No number is both: of D³ + D² + D = D (D² + D + 1) the factors share no divisor, and the second
+    lies between two squares.
     """
     return round(features**0.5) ** 2 == features
 

@@ -43,7 +43,7 @@ export default {
       y: { label: "height", low: -3, high: 1.2, scale: "linear" },
       levels: [{ value: 0, label: "energy" }], lines, marks, playhead: null,
       legend: [{ label: "dormant", colour: own("ink"), dot: true },
-               { label: "at the edge: run away", colour: own("faint"), dot: true }],
+               { label: "at the edge: rolled off", colour: own("faint"), dot: true }],
     };
   },
 
