@@ -106,13 +106,20 @@ def test_no_setting_of_a_shape_compiles_anew(lab: Lab) -> None:
 
     with Talk(lab) as talk:
         before = programs._count
-        for heads, spectrum, seeds in ((5, [0.4, 0.3, 0.2, 0.1], 6), (1, [0.7], 1)):
+        for heads, spectrum, seeds, rate in (
+            (5, [0.4, 0.3, 0.2, 0.1], 6, 0.3),
+            (1, [0.7], 1, 0.5),
+            (4, [0.7, 0.2], 8, 90.0),
+        ):
             model, task = {**SETTING["model"], "heads": heads}, {**SETTING["task"]}
             task["spectrum"] = spectrum
-            talk.ask("run", {**SETTING, "model": model, "task": task, "seeds": seeds})
+            method = {**SETTING["method"], "learning_rate": rate}
+            changes = {"model": model, "task": task, "method": method, "seeds": seeds}
+            talk.ask("run", {**SETTING, **changes})
             header, arrays = talk.answers("run")["run"]
-            assert arrays["v"].shape == (seeds, 101, heads)
+            assert arrays["v"].shape[::2] == (seeds, heads)
             assert header["share"] == 1
+            assert (set(header["ended"]) == {"diverged"}) == (rate == 90.0)
         assert programs._count == before
 
 

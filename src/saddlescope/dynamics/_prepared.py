@@ -36,6 +36,8 @@ _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
 _SEEDS_FOR_CURE = 8
 # Seeds whose starts are drawn at once, in memory that is used again for the next ones.
 _STARTS_TOGETHER = 2**13
+# What is said of a failed seed whose shape nothing is compiled for.
+_DIVERGED = "diverged; try a smaller learning rate, or a smaller init_scale"
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
 
@@ -208,7 +210,10 @@ class Prepared:
         records = state.records
         failed = np.flatnonzero(records.failed)
         messages: list[str] = []
-        if failed.size:
+        if self.frame is not None:
+            # Where and why would be found by programs for this shape alone.
+            messages = [_DIVERGED] * failed.size
+        elif failed.size:
             starts = jnp.asarray(self.starts(seeds[failed[:_SEEDS_FOR_CURE]]))
             messages = self.setting.method.failures(self.problem, state, failed, starts)
         finished = np.asarray(records.index) >= len(self.grid)

@@ -101,7 +101,8 @@ def train_many(
     own shape.
 
     With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
-    share one program too, whatever sizes below it their settings have.
+    share one program too, whatever sizes below it their settings have. Of a seed that diverges no
+    step and no rate to try are found then, which would take programs of their own.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
     `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is

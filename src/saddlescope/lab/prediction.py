@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -146,6 +146,7 @@ def prompts_and_algorithms(setting: Setting, seed: int) -> tuple[Values, Arrays]
     return {"names": [algorithm.name for algorithm in known], "seed": seed}, arrays
 
 
+@cache
 def course_of_a_head() -> Arrays:
     r"""A head's value as it learns an eigenvector (T12): the one curve that all of them follow.
 

@@ -22,7 +22,7 @@ from saddlescope.dynamics import (
 )
 from saddlescope.errors import Interrupted
 from saddlescope.lab._turns import GiveWay, Turns
-from saddlescope.lab.bounds import LARGE, POINTS, SMALL, padded_shape
+from saddlescope.lab.bounds import LARGE, MOST_SEEDS, POINTS, SMALL, padded_shape
 from saddlescope.running import AbstractObserver, Snapshot, StopButton, StopWhen
 from saddlescope.running.observers import Result, State
 from saddlescope.setting import Setting
@@ -127,7 +127,8 @@ def _program(setting: Setting) -> object:
     optimiser = getattr(setting.method, "optimiser", None)
     blocks = getattr(setting.model, "blocks", None)
     kinds = tuple(type(part).__name__ for part in (setting.model, setting.task, setting.method))
-    return padded_shape(setting), *kinds, blocks, optimiser
+    shape = padded_shape(setting)
+    return shape, shape.rows(len(setting.seeds)), *kinds, blocks, optimiser
 
 
 def _one_of_each() -> Iterator[Setting]:
@@ -142,6 +143,10 @@ def _one_of_each() -> Iterator[Setting]:
             for model in models:
                 task = InContextRegression([0.2] * shape.dimension, 31)
                 yield Setting(model, task, method, record=Record(POINTS))
+    # More seeds than the large shape has rows.
+    task = InContextRegression([0.2] * LARGE.dimension, 31)
+    largest = SeparateAttention(LARGE.heads, LARGE.rank)
+    yield Setting(largest, task, methods[0], record=Record(POINTS), seeds=MOST_SEEDS)
     fixed = TaskPool([0.25] * SMALL.dimension, 31, tasks=1, share=0.5)
     for full in (
         MergedAttention(SMALL.heads, blocks="full"),
