@@ -245,7 +245,7 @@ def test_a_heavy_or_foreign_kind_is_asked_for_as_the_control_says(
                     toSetting({ ...base, share: 0.4 })];
         }"""
     )
-    from saddlescope.lab.bounds import read_setting
+    from saddlescope.lab._bounds import read_setting
 
     merged, flow, adam, mixed = map(read_setting, asked)
     assert isinstance(merged.model, ss.MergedAttention)
@@ -412,16 +412,16 @@ def test_the_saved_page_opens_from_disk_without_a_network(
 
 
 def test_the_tour_sets_the_controls_and_points(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    from saddlescope.lab import session
+    from saddlescope.lab import _session
 
     # What the stops compile is not what is tested here: runs of other programs end at once.
-    plain = session.Simulator.run
+    plain = _session.Simulator.run
 
     def only_ours(self: Any, setting: ss.Setting, show: Any, button: Any) -> None:
         if self.is_ready(setting):
             plain(self, setting, show, button)
 
-    monkeypatch.setattr(session.Simulator, "run", only_ours)
+    monkeypatch.setattr(_session.Simulator, "run", only_ours)
     page.click("#open-tour")
     seen = []
     for stop in range(6):

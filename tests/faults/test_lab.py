@@ -19,7 +19,7 @@ from tests.faults.conftest import Soak
 from tests.lab.talking import SETTING, Talk, dial
 from websockets.exceptions import ConnectionClosed
 
-from saddlescope.lab import session
+from saddlescope.lab import _session
 from saddlescope.lab.server import Lab
 
 PATIENCE = 20.0
@@ -29,8 +29,8 @@ PATIENCE = 20.0
 def lab() -> Iterator[Lab]:
     """A lab whose runs are over at once: this is about all that is around them."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(session.Simulator, "run", lambda *given: None)
-        patched.setattr(session, "law_of_first_drop", lambda setting: None)
+        patched.setattr(_session.Simulator, "run", lambda *given: None)
+        patched.setattr(_session, "law_of_first_drop", lambda setting: None)
         served = Lab(port=0, warm_up=False)
         yield served
         served.close()
@@ -125,6 +125,6 @@ def test_connections_leave_nothing_behind(lab: Lab, soak: Soak) -> None:
     # Sockets are closed a moment after they are left.
     while len(os.listdir("/proc/self/fd")) > descriptors:
         assert time.monotonic() < deadline, "sockets of connections that have gone stay open"
-    assert threading.active_count() <= threads + 2 * session._THREADS
+    assert threading.active_count() <= threads + 2 * _session._THREADS
     # A connection that were kept would hold its socket's buffers, a hundred kilobytes and more.
     assert resident() - memory < 2**24 + count * 2**14

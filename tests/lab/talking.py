@@ -9,7 +9,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from saddlescope.checks import AnyArray
-from saddlescope.lab.protocol import read_frame
+from saddlescope.lab._protocol import read_frame
 from saddlescope.lab.server import Lab
 
 SETTING: dict[str, Any] = {

@@ -8,7 +8,7 @@ from tests.lab.talking import SETTING
 
 import saddlescope as ss
 from saddlescope.errors import InvalidInput
-from saddlescope.lab.bounds import (
+from saddlescope.lab._bounds import (
     LARGE,
     SMALL,
     check_setting,

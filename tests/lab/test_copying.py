@@ -6,7 +6,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.cli.flags import only_fields, read_setting
-from saddlescope.lab.copying import as_address, as_command, as_python
+from saddlescope.lab._copying import as_address, as_command, as_python
 
 TASK = ss.InContextRegression([0.4, 0.3, 0.1], context_length=31)
 SETTINGS = {

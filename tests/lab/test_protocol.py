@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies
 
 from saddlescope.checks import AnyArray
-from saddlescope.lab.protocol import (
+from saddlescope.lab._protocol import (
     LONGEST_MESSAGE,
     Kind,
     Malformed,

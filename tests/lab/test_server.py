@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import saddlescope as ss
 from saddlescope.errors import InvalidInput
-from saddlescope.lab import open_lab, session
+from saddlescope.lab import _session, open_lab
 from saddlescope.lab.server import Lab
 
 HEAVY = {**SETTING, "method": {"kind": "descent", "learning_rate": 1e-4, "steps": 1_000_000}}
@@ -190,7 +190,7 @@ def test_a_crash_in_one_simulation_leaves_the_server_up(
 
     with Talk(lab) as talk:
         with monkeypatch.context() as patched:
-            patched.setattr(session.Simulator, "run", crash)
+            patched.setattr(_session.Simulator, "run", crash)
             talk.ask("run", SETTING)
             header, _ = talk.answers("refused")["refused"]
         assert "ZeroDivisionError" in header["reason"]

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from saddlescope.errors import InvalidInput
 from saddlescope.lab import _pages
+from saddlescope.lab._bounds import check_setting, with_points_of_page
+from saddlescope.lab._copying import as_address
 from saddlescope.lab._guard import Application, Guard, is_loopback
-from saddlescope.lab.bounds import check_setting, with_points_of_page
-from saddlescope.lab.copying import as_address
-from saddlescope.lab.protocol import LONGEST_MESSAGE
-from saddlescope.lab.session import Engine, converse
+from saddlescope.lab._protocol import LONGEST_MESSAGE
+from saddlescope.lab._session import Engine, converse
 from saddlescope.setting import Setting
 
 if TYPE_CHECKING:

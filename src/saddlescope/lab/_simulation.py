@@ -21,8 +21,8 @@ from saddlescope.dynamics import (
     train_many,
 )
 from saddlescope.errors import Interrupted
+from saddlescope.lab._bounds import LARGE, MOST_SEEDS, POINTS, SMALL, padded_shape
 from saddlescope.lab._turns import GiveWay, Turns
-from saddlescope.lab.bounds import LARGE, MOST_SEEDS, POINTS, SMALL, padded_shape
 from saddlescope.running import AbstractObserver, Snapshot, StopButton, StopWhen
 from saddlescope.running.observers import Result, State
 from saddlescope.setting import Setting
@@ -172,8 +172,10 @@ def described(run: Trajectory, share: float) -> tuple[dict[str, object], dict[st
     arrays = {name: dataset[name].to_numpy() for name in ("loss", "time")}
     if run.setting.method.counts_steps:
         arrays["step"] = dataset["step"].to_numpy()
-    for name, variable in dataset.data_vars.items():
-        if name != "loss":
-            kept = np.float64 if str(name).startswith("loss_") else np.float32
-            arrays[str(name)] = variable.to_numpy().astype(kept)
+    # What diverges is infinite in single precision a little sooner.
+    with np.errstate(over="ignore"):
+        for name, variable in dataset.data_vars.items():
+            if name != "loss":
+                kept = np.float64 if str(name).startswith("loss_") else np.float32
+                arrays[str(name)] = variable.to_numpy().astype(kept)
     return values, arrays

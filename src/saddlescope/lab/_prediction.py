@@ -13,7 +13,7 @@ from saddlescope.attention import AbstractAttention, RandomStart
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison import predict
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.lab.copying import as_address, as_command, as_python
+from saddlescope.lab._copying import as_address, as_command, as_python
 from saddlescope.setting import Setting
 from saddlescope.setting.plain import read
 from saddlescope.task import AbstractTask, InContextRegression

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.lab._turns import Turns
-from saddlescope.lab.bounds import limits, read_setting
-from saddlescope.lab.prediction import (
+from saddlescope.lab._bounds import limits, read_setting
+from saddlescope.lab._prediction import (
     course_of_a_head,
     law_of_first_drop,
     predicted,
     prompts_and_algorithms,
 )
-from saddlescope.lab.protocol import Asked, Kind, Malformed, Request, read_request, write_frame
-from saddlescope.lab.simulation import Simulator, described
+from saddlescope.lab._protocol import Asked, Kind, Malformed, Request, read_request, write_frame
+from saddlescope.lab._simulation import Simulator, described
+from saddlescope.lab._turns import Turns
 from saddlescope.running import StopButton
 from saddlescope.running.cores import count_cores
 from saddlescope.trajectory import Trajectory
