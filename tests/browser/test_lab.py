@@ -300,6 +300,14 @@ def test_what_is_out_of_bounds_is_said(page: Page) -> None:
     assert "falling order" in page.inner_text("#status")
 
 
+def test_a_run_that_diverges_is_told_and_drawn_as_far_as_it_came(page: Page) -> None:
+    page.evaluate("lab.change({ learning_rate: 8 })")
+    settle(page)
+    assert "diverged" in page.inner_text("#status")
+    assert known(page, "known.run.ended") == ["diverged"] * 3
+    assert "diverged" in page.inner_text("#view-algorithm .silent")
+
+
 def test_the_address_opens_the_same_run(browser: Browser, page: Page, lab: Lab) -> None:
     page.evaluate("lab.change({ heads: 2, init_scale: 0.08 })")
     settle(page)

@@ -75,6 +75,7 @@ export class Known {
         whole += value * value;
         for (let d = 0; d < size; d++) own[d] += basis.at(a, d) * value * basis.at(b, d);
       }
+    if (!Number.isFinite(whole)) return null;
     let best = null;
     for (const point of points) {
       let square = whole;
@@ -90,7 +91,7 @@ export class Known {
       const found = [];
       for (let place = 0; place < this.points; place++) {
         const near = this.nearest(place);
-        if (near === null) return [];
+        if (near === null) break;
         if (!found.length || found.at(-1).point !== near.point)
           found.push({ point: near.point, place });
       }

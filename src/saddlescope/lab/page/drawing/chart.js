@@ -11,7 +11,8 @@ const AXIS = 11;
 export function brief(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace("e+", "e").replace("-", "−");
+  if (size >= 1e5 || size < 1e-3) 
+    return value.toExponential(1).replace(".0e", "e").replace("e+", "e").replaceAll("-", "−");
   if (size >= 1e4) return `${Number((value / 1000).toPrecision(3))}k`.replace("-", "−");
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }

@@ -24,6 +24,8 @@ export default {
     if (!known.prompts || !known.has("effective_map")) return { silent: "It comes with the run." };
     if (known.prompts.arrays.summary.shape[1] !== known.dimension)
       return { silent: "Prompts of this dimension are on their way." };
+    if (!known.distances().every(Number.isFinite))
+      return { silent: "The seed has diverged: it answers nothing here." };
     return { draw: (pen, width, height) => draw(pen, known, width, height) };
   },
 
