@@ -26,10 +26,12 @@ SUBJECTS = (
     "step",
     "flow",
     "ensembles",
+    "sweeps",
     "predictions",
     "lab",
     "models",
     "circuits",
+    "observe",
     "stages",
     "scaling",
 )

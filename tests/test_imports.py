@@ -33,6 +33,10 @@ for name in ss.__all__:
 task = ss.InContextRegression([.6, .3], context_length=31)
 run = ss.train(ss.SeparateAttention(2), task, method=ss.GradientDescent(.2, 20), record=5)
 run.compare(), run.plot(), repr(run), run.stages()
+from saddlescope.sweep.batches import Batches
+from saddlescope.sweep.kernel import run_batch
+sweep = ss.Sweep(run.setting, init_scale=[.1, .2], keep=['final_loss'])
+assert run_batch(Batches(sweep.plan)[0]).status.tolist() == [1, 1]
 assert not BLOCKED & set(sys.modules)
 try:
     run.save('run')

@@ -23,8 +23,9 @@ _ROOMS = (
     "storage",
     "comparison",
     "lab",
+    "sweep",
 )
-_MODULES = (*_ROOMS, "measure", "theory", "transformer")
+_MODULES = (*_ROOMS, "measure", "observe", "theory", "transformer")
 
 if TYPE_CHECKING:
     from saddlescope.attention import *
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from saddlescope.running import *
     from saddlescope.setting import *
     from saddlescope.storage import *
+    from saddlescope.sweep import *
     from saddlescope.task import *
     from saddlescope.trajectory import *
 

@@ -1,5 +1,9 @@
 """An ensemble on one core and on several: the same bits, and states that move between them."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -25,7 +29,7 @@ def on_cores(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(_prepared, "group_size", lambda *_: 2)
 
     def pretend(cores: int) -> None:
-        monkeypatch.setattr(_shards, "_cores", lambda: cores)
+        monkeypatch.setattr(_shards, "_devices", lambda: [None] * cores)
 
     return pretend
 
@@ -84,3 +88,36 @@ def test_every_shard_has_a_thread(on_cores: Any) -> None:
         return own + other
 
     assert job.rows._shards.map(wait, job.rows._problems, [3, 4], [10, 20]) == (13, 24)
+
+
+_ON_FOUR_DEVICES = """
+import json, sys
+import jax, numpy as np
+import saddlescope as ss
+from saddlescope.dynamics import _prepared
+from saddlescope.dynamics._job import Job
+
+_prepared.group_size = lambda *_: 2
+losses = []
+for plain in json.loads(sys.argv[1]):
+    setting = ss.Setting.from_dict(plain)
+    leaves = jax.tree.leaves(Job(setting).begin())
+    assert len({leaf.device for leaf in leaves}) == 4
+    losses.append(ss.train(setting).loss.tolist())
+print(json.dumps(losses))
+"""
+
+
+def test_the_number_of_devices_changes_no_bit(on_cores: Any) -> None:
+    on_cores(2)
+    settings = [setting("descent"), setting("flow")]
+    given = json.dumps([one.to_dict() for one in settings])
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_FOUR_DEVICES, given],
+        env={**os.environ, "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [ss.train(one).loss.tolist() for one in settings]

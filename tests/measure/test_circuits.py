@@ -292,3 +292,51 @@ def test_rotations_that_do_not_exist(options):
     with pytest.raises(InvalidInput) as caught:
         layer.qk_at(**{"offset": 1, **options})
     assert caught.value.field == next(iter(options))
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.asarray])
+def test_single_precision_through_gram_matrices_is_as_exact_as_single_precision(library):
+    """Tall factors, with columns that depend on one another or are zero in some of the heads."""
+    left = normal(5, 96, 6).astype(np.float32)
+    left[1, :, 2] = left[1, :, 0]
+    right = normal(5, 6, 80).astype(np.float32)
+    for chosen in ([0, 3, 4], [0, 1, 2]):
+        right[2] = 0 if 2 in chosen else right[2]
+        factored = FactoredMatrix(library(left[chosen]), library(right[chosen]))
+        values = np.asarray(factored.singular_values())
+        exact = np.linalg.svd(
+            left[chosen].astype(float) @ right[chosen].astype(float), compute_uv=False
+        )[:, :6]
+        assert values.dtype == np.float32
+        # Some rounding errors of single precision, relative to the largest singular value.
+        np.testing.assert_allclose(values, exact, atol=2e-6 * exact.max())
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.asarray])
+def test_leading_rows_span_what_the_decomposition_says(library):
+    factored = FactoredMatrix(library(normal(3, 30, 4)), library(normal(3, 4, 20)))
+    rows, vectors = np.asarray(factored.leading_rows(2)), np.asarray(factored.svd().Vh)[:, :2]
+    np.testing.assert_allclose(rows.mT @ rows, vectors.mT @ vectors, atol=1e-12)
+    # One decomposition gives both.
+    np.testing.assert_allclose(factored.singular_values(), np.asarray(factored.svd().S))
+    zero = FactoredMatrix(library(np.zeros((5, 2))), library(normal(2, 6)))
+    np.testing.assert_array_equal(zero.leading_rows(2), np.zeros((2, 6)))
+
+
+def test_the_norms_gain_and_bias_are_folded_in():
+    """Scores and values of normalised tokens, computed with the norm's own gain and bias."""
+    query, key, value = normal(3, 2, 3, 6)
+    output = normal(2, 6, 3, seed=1)
+    gain, offset = normal(6, seed=2), normal(6, seed=3)
+    bias = normal(2, 3, seed=4)
+    x, y = normal(2, 6, seed=5)
+    layer = circuits(query, key, value, output, b_Q=bias, gain=gain, norm_bias=offset)
+    read, other = gain * x + offset, gain * y + offset
+    for head in range(2):
+        expected = (query[head] @ read + bias[head]) @ (key[head] @ other)
+        with_one = np.append(x, 1) @ layer.qk.product()[head] @ np.append(y, 1)
+        assert with_one == pytest.approx(expected)
+        written = layer.ov.product()[head] @ y + layer.head_bias[head]
+        np.testing.assert_allclose(written, output[head] @ (value[head] @ other))
+    with pytest.raises(InvalidInput, match=r"gain.shape = \(5,\): must be \(6,\)"):
+        circuits(query, key, value, output, gain=gain[:5])

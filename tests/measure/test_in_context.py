@@ -15,12 +15,13 @@ def test_the_default_is_the_fiftieth_and_the_five_hundredth_token():
     np.testing.assert_array_equal(in_context_score(losses), losses[:, 499] - losses[:, 49])
 
 
-@pytest.mark.parametrize(
-    ("length", "early", "late"), [(2, 0, 1), (3, 0, 2), (64, 5, 61), (256, 24, 249), (499, 48, 486)]
-)
-def test_shorter_contexts_take_the_same_fractions(length, early, late):
-    losses = np.random.default_rng(1).uniform(1, 5, length)
-    assert in_context_score(losses) == losses[late] - losses[early]
+@pytest.mark.parametrize("options", [{}, {"early": 3}, {"late": 400}])
+def test_a_context_without_a_500th_token_needs_both_positions(options):
+    losses = np.random.default_rng(1).uniform(1, 5, 499)
+    with pytest.raises(InvalidInput, match=r"has no 500th token: .* early=48, late=498") as caught:
+        in_context_score(losses, **options)
+    assert caught.value.field == "token_losses.shape"
+    assert in_context_score(losses, early=48, late=498) == losses[498] - losses[48]
 
 
 def test_positions_and_slices():
@@ -49,7 +50,7 @@ def test_positions_and_slices():
 )
 def test_bad_losses_and_positions(losses, options, field):
     with pytest.raises(InvalidInput) as caught:
-        in_context_score(losses, **options)
+        in_context_score(losses, **{"early": 0, "late": -1, **options})
     assert caught.value.field == field
 
 
@@ -182,3 +183,26 @@ def test_embeddings_that_do_not_fit(embedding, unembedding, field):
 def test_copying_needs_circuits():
     with pytest.raises(InvalidInput, match="circuits"):
         copying_scores(np.ones((3, 3)), np.ones((3, 3)), np.ones((3, 3)))
+
+
+def test_a_tuple_of_attentions_that_require_gradients():
+    """What models of Hugging Face give with `output_attentions=True`: a tensor a layer."""
+    tokens = torch.tensor([[4, 1, 4, 1], [2, 2, 0, 2]])
+    generator = torch.Generator().manual_seed(0)
+    layers = torch.rand(3, 2, 5, 4, 4, generator=generator).tril()
+    layers = (layers / layers.sum(-1, keepdim=True)).requires_grad_()
+    scores = prefix_matching(tuple(layers), tokens)
+    assert scores.shape == (3, 5)
+    assert not scores.requires_grad
+    torch.testing.assert_close(scores, prefix_matching(layers.detach(), tokens))
+    with pytest.raises(InvalidInput, match="must be tensors of one shape, each of them there"):
+        prefix_matching((layers[0], None), tokens)
+
+
+def test_a_wrong_shape_of_patterns_is_told_in_words():
+    with pytest.raises(InvalidInput) as caught:
+        prefix_matching(np.ones((2, 3, 3)), [[1, 1, 1], [1, 1, 1]])
+    assert str(caught.value) == (
+        "patterns.shape = (2, 3, 3): must end in (2, heads, 3 queries, 3 keys), "
+        "since tokens.shape = (2, 3)"
+    )

@@ -423,3 +423,20 @@ def test_bad_input_names_its_field(arguments, field):
     with pytest.raises(InvalidInput) as caught:
         stages(**arguments)
     assert caught.value.field == field
+
+
+def test_the_picture_shows_every_plateau_and_every_drop():
+    steps = np.arange(1000.0)
+    loss = 1 - 0.6 / (1 + np.exp(300 - steps)) - 0.3 / (1 + np.exp(700 - steps))
+    found = stages(loss, steps)
+    (axes,) = found.plot(unit="step").axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "loss")
+    curve, *rest = axes.get_lines()
+    np.testing.assert_array_equal(curve.get_ydata(), loss)
+    levels = [line.get_ydata()[0] for line in rest[:3]]
+    assert levels == [plateau.level for plateau in found.plateaus]
+    assert [line.get_xdata()[0] for line in rest[3:]] == [drop.time for drop in found.drops]
+    assert len(axes.patches) == len(found.drops) == 2
+    by_hand = Stages(found.plateaus, found.drops, noise=0.0, smoothing=0.02)
+    with pytest.raises(InvalidInput, match="these stages are of no curve"):
+        by_hand.plot()

@@ -167,3 +167,22 @@ def test_bad_input_names_its_field(call, field):
     with pytest.raises(InvalidInput) as caught:
         call()
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.asarray])
+def test_drift_of_a_list_of_factored_circuits_is_that_of_their_products(library):
+    rng = np.random.default_rng(5)
+    series = [
+        FactoredMatrix(
+            library(rng.standard_normal((4, 9, 3))), library(rng.standard_normal((4, 3, 9)))
+        )
+        for _ in range(3)
+    ]
+    drift = subspace_drift(series, k=2)
+    assert drift.shape == (2, 4)
+    dense = np.stack([np.asarray(one.product()) for one in series])
+    np.testing.assert_allclose(drift, subspace_drift(dense, k=2), atol=1e-10)
+    with pytest.raises(InvalidInput, match="must be factored matrices of one shape"):
+        subspace_drift([series[0], series[1][:2]], k=2)
+    with pytest.raises(InvalidInput, match="must be factored matrices of one shape"):
+        subspace_drift([series[0], np.ones((4, 9, 9))], k=2)

@@ -25,3 +25,10 @@ def test_no_more_threads_than_asked_for() -> None:
 def test_an_error_in_one_of_them_is_that_of_the_call() -> None:
     with pytest.raises(ZeroDivisionError):
         on_all_cores(lambda item: 1 / item, [1, 0, 2])
+
+
+def test_work_inside_work_stays_in_its_thread() -> None:
+    def inside(_: int) -> set[int]:
+        return {threading.get_ident(), *on_all_cores(lambda _: threading.get_ident(), range(9))}
+
+    assert all(len(threads) == 1 for threads in on_all_cores(inside, range(4)))

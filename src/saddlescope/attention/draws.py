@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -110,6 +110,8 @@ _MIDDLE_REACH, _NEAR_REACH = 0.425, 5.0
 # Numbers of one compiled call: one shape for all, so that a number has the same digits wherever it
 # stands among others.
 _BLOCK = 2**15
+# Draws of a block or less that are kept: sixteen megabytes at most.
+_KEPT_DRAWS = 64
 _WORD = np.uint64(0xFFFFFFFF)
 
 
@@ -121,6 +123,18 @@ def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
     >>> standard_normals(np.array([0, 7]), 0, 2)[1] == standard_normals(np.array([7]), 0, 3)[0, :2]
     array([ True,  True])
     """
+    if len(seeds) * count > _BLOCK:
+        return _draw(seeds, stream, count)
+    # Settings that differ in anything but their shape begin at the same few numbers.
+    return _draw_again(tuple(seeds.tolist()), stream, count).copy()
+
+
+@lru_cache(_KEPT_DRAWS)
+def _draw_again(seeds: tuple[int, ...], stream: int, count: int) -> FloatArray:
+    return _draw(np.array(seeds), stream, count)
+
+
+def _draw(seeds: AnyArray, stream: int, count: int) -> FloatArray:
     block = _compiled_block()
     drawn = np.empty(len(seeds) * count)
 
@@ -144,7 +158,19 @@ def _compiled_block() -> Callable[[AnyArray, AnyArray, AnyArray, AnyArray], Floa
 
     from saddlescope.precision import in_float64
 
-    return in_float64(jax.jit(counted_normals))
+    draw = in_float64(jax.jit(counted_normals))
+    try:
+        processor = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        # JAX was told to know nothing but its accelerator.
+        return draw
+
+    def on_processor(*words: AnyArray) -> FloatArray:
+        # Blocks are small for a GPU, which would spend its time on sending them.
+        with jax.default_device(processor):
+            return draw(*words)
+
+    return on_processor
 
 
 def counted_normals(

@@ -27,7 +27,16 @@ _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def run(words: list[str]) -> int:
     """The exit code of a command; bad input ends with one line and 2."""
-    from saddlescope.cli import lab, predict, reproduce, train, transformer
+    from saddlescope.cli import (
+        lab,
+        measure,
+        observe,
+        predict,
+        reproduce,
+        sweep,
+        train,
+        transformer,
+    )
 
     _keep_compiled_programs()
     if not app.registered_commands:
@@ -44,6 +53,15 @@ def run(words: list[str]) -> int:
         ):
             small.command(name, help=example, context_settings=loose)(verb)
         app.add_typer(small, name="transformer")
+        app.command("measure", help=measure.EXAMPLE)(measure.measure)
+        app.command("observe", help=observe.EXAMPLE)(observe.observe)
+        many = typer.Typer(
+            help=sweep.EXAMPLE, cls=sweep.PlanOrVerb, no_args_is_help=True, rich_markup_mode=None
+        )
+        many.command("run", help=sweep.RUN)(sweep.run)
+        many.command("plot", help=sweep.PLOT)(sweep.plot)
+        many.command("page", help=sweep.PAGE)(sweep.page)
+        app.add_typer(many, name="sweep")
         app.command("lab", help=lab.EXAMPLE, context_settings=loose)(lab.lab)
         app.callback()(_options)
     code = _invoke(typer.main.get_command(app), words or ["--help"])

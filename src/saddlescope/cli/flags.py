@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from types import ModuleType
 
 from saddlescope.checks import AnyArray
 from saddlescope.cli.values import is_array_file, parse_value
@@ -17,6 +14,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import REQUIRED, Field, as_number, as_text, fields_of
 from saddlescope.setting.kinds import find_kind, is_kind, kind_name, kinds_of
+from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, build
 from saddlescope.setting.toml import load_toml
 
@@ -190,31 +188,10 @@ def _find(part: str, name: str) -> type:
 
 def _load_class(part: str, path: Path, name: str) -> type:
     """A class of the user's own, from a file that the user names."""
-    cls = getattr(_load_module(part, path), name, None)
+    cls = getattr(load_module(part, path), name, None)
     if not (isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part)):
         raise InvalidInput(part, f"{path}:{name}", f"must be a dataclass that can be a {part}")
     return cls
-
-
-def _load_module(part: str, path: Path) -> ModuleType:
-    """The user's file as a module of its name, once where it holds more than one part."""
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None:
-        if Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():
-            return loaded
-        raise InvalidInput(part, str(path), "another module has that name; rename the file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise InvalidInput(part, str(path), "there is no such file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as problem:
-        # Whatever the user's file does when it is run.
-        del sys.modules[path.stem]
-        raise InvalidInput(part, str(path), f"{type(problem).__name__}: {problem}") from None
-    return module
 
 
 def _completed(

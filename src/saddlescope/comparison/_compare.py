@@ -10,8 +10,8 @@ import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._drop_times import predicted_drops, predictor
 from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
+from saddlescope.comparison.drop_times import predicted_drops, predictor
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.measure import first_crossing, first_record, stages

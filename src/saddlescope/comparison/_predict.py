@@ -10,8 +10,8 @@ import numpy as np
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, AbstractStart
 from saddlescope.checks import FloatArray
-from saddlescope.comparison._drop_times import predicted_drops, predictor
 from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
+from saddlescope.comparison.drop_times import flow_end, predicted_drops, predictor
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.setting import Setting
@@ -58,7 +58,7 @@ def predict(
         method = GradientFlow(until=_DEFAULT_UNTIL)
     start = {"init_scale": init_scale, "init": init, "weights": weights}
     setting = make_setting(model, task, method=method, seeds=seeds, **start)  # type: ignore[arg-type]
-    model, task, end = setting.model, setting.task, _end(setting)
+    model, task, end = setting.model, setting.task, flow_end(setting)
     least = theory.minimum(task).loss
     notes: list[str] = []
     levels: FloatArray | None = None
@@ -111,9 +111,3 @@ def _stable_rate(setting: Setting, notes: list[str]) -> float | None:
             f"{found.stable_learning_rate:.4g} it rests on all of them (T21)"
         )
     return found.stable_learning_rate
-
-
-def _end(setting: Setting) -> float:
-    """The flow time at which a run ends."""
-    unit = setting.model.time_unit(setting.model.gain(setting.task.fixed_length))
-    return float(setting.method.flow_time(np.array([setting.method.end]), unit)[0])

@@ -1,11 +1,13 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
 from saddlescope.dynamics._padded_shape import PaddedShape
+from saddlescope.dynamics._summary import RunSummary
 from saddlescope.dynamics._train import (
     evaluate,
     make_setting,
     resume,
     solver_error,
+    summarise_many,
     train,
     train_many,
 )
@@ -25,11 +27,13 @@ __all__ = [
     "Optimiser",
     "PaddedShape",
     "Record",
+    "RunSummary",
     "StochasticGradientDescent",
     "evaluate",
     "make_setting",
     "resume",
     "solver_error",
+    "summarise_many",
     "train",
     "train_many",
 ]

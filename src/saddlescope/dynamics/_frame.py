@@ -1,4 +1,4 @@
-"""A larger shape in which what follows from records is computed."""
+"""Shapes larger than a setting's own, which several calls share: one program serves them all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,33 @@ from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Frame:
-    """A shape that records of many shapes fit in: none other is compiled for them."""
+    """The common size of several batches: what rows are padded to, and how many there are.
+
+    Batches of one frame share a program, and what comes of a row does not hang on the batch that
+    it is in: rows that are lacking are filled with the first one.
+
+    - `sizes`: the sizes of the model that can be padded, by name.
+    - `dimension`: that of the inputs.
+    - `points`: the points of the recording grid.
+    - `rows`: seeds of settings.
+    - `groups`: how many groups the rows advance in at least, which as many cores can share.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    dimension: int
+    points: int
+    rows: int
+    groups: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class RecordShape:
+    """A shape that records of many shapes fit in: none other is compiled for what follows of them.
+
+    `rows` are those of one setting.
+    """
 
     model: AbstractAttention
     dimension: int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import whole_number
+from saddlescope.dynamics._frame import Frame
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 
@@ -44,10 +45,10 @@ class PaddedShape:
                 self, field.name, whole_number(field.name, getattr(self, field.name))
             )
 
-    def enlarge(self, model: AbstractAttention) -> AbstractAttention:
-        """The model with as many of whatever may be zero as there are here."""
-        sizes = {name: getattr(self, name) for name in model.inert_sizes}
-        return replace(model, **sizes)  # type: ignore[type-var]
+    def frame(self, model: AbstractAttention, seeds: int) -> Frame:
+        """The frame of so many seeds of a model."""
+        sizes = tuple((name, getattr(self, name)) for name in model.inert_sizes)
+        return Frame(sizes, self.dimension, self.points, self.rows(seeds), self.groups)
 
     def rows(self, seeds: int) -> int:
         """How many rows so many seeds take."""

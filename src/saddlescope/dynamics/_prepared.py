@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import partial
 
 import jax
@@ -14,8 +15,15 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
-from saddlescope.dynamics._frame import Frame
-from saddlescope.dynamics._summary import Summary, half_learned, plateau_levels
+from saddlescope.dynamics._frame import RecordShape
+from saddlescope.dynamics._summary import (
+    RunSummary,
+    Summary,
+    half_learned,
+    last_losses,
+    plateau_levels,
+)
+from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks
@@ -53,7 +61,7 @@ class Prepared:
         model, method, task = setting.model, setting.method, setting.task
         self.setting = setting
         self.time_start = time_start
-        self.frame: Frame | None = None
+        self.record_shape: RecordShape | None = None
         """Where records are worked on in a larger shape."""
         clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= clock_start:
@@ -79,6 +87,7 @@ class Prepared:
                 group=group,
                 keep_weights=setting.record.weights,
                 has_rows=False,
+                kernel=choose_kernel(method, model, risk, layout, self.together),
                 rule=method.rule(layout, group),
                 sampler=jax.tree.map(jnp.asarray, sampler),
                 risk=jax.tree.map(jnp.asarray, risk),
@@ -89,6 +98,14 @@ class Prepared:
                 threshold=jnp.asarray(threshold),
                 marks=None if marks is None else Marks(*map(jnp.asarray, marks)),
             )
+
+    def restarted(self, setting: Setting) -> Prepared:
+        """The same for a setting of the same parts, which differs in its start or its seeds."""
+        together = setting.record.together(len(setting.seeds))
+        _check_memory(setting, self.problem.layout, together)
+        other = copy(self)
+        other.setting, other.together = setting, together
+        return other
 
     @property
     def precision(self) -> str:
@@ -143,11 +160,18 @@ class Prepared:
         summary = self.summary(records, outcomes)
         if summary is not None:
             dataset = dataset.assign(summary.dataset(setting))
-        dataset.attrs |= setting.method.about(state)
+        dataset.attrs |= setting.method.about(self.problem, state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))
         return Trajectory(dataset, setting, outcomes, leaves, self.time_start)
+
+    @in_own_precision
+    def brief(self, state: AbstractState) -> RunSummary:
+        """The few numbers of it so far, from the state of its rows, which may be padded."""
+        outcomes, records = self.outcomes(state, self.seeds), state.records
+        loss = np.asarray(records.loss)[:, : len(self.grid)]
+        return RunSummary(outcomes, loss[:, 0], last_losses(loss), self.summary(records, outcomes))
 
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""
@@ -168,13 +192,17 @@ class Prepared:
         notes = records.notes
         if notes is None:
             return None
+        marks = self.problem.marks
+        assert marks is not None
+        # Rows that were padded have more of them.
+        middles, halves = marks.middles.shape[-1], marks.halves.shape[-1]
         # The last step of a flow goes beyond its end.
         drops, learned = (
             np.where(times <= self.grid[-1], times, np.nan)
-            for times in (notes.drops, notes.learned)
+            for times in (notes.drops[:, :middles], notes.learned[:, :halves])
         )
         reached = np.hstack([np.full((len(drops), 1), True), ~np.isnan(drops)])
-        levels = np.where(reached, notes.levels, np.nan)
+        levels = np.where(reached, notes.levels[:, : middles + 1], np.nan)
         drops, learned = (
             self.flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)
@@ -183,10 +211,10 @@ class Prepared:
 
     def _derived(self, weights: Weights) -> Weights:
         """The effective map and the conserved quantities at every record."""
-        model, frame, gain = self.setting.model, self.frame, self.problem.risk.gain
-        if frame is None:
+        model, shape, gain = self.setting.model, self.record_shape, self.problem.risk.gain
+        if shape is None:
             return to_numpy(_derive(model, weights, gain))
-        larger = to_numpy(_derive(frame.model, frame.enlarge(weights), gain))
+        larger = to_numpy(_derive(shape.model, shape.enlarge(weights), gain))
         one = {name: array[0, 0] for name, array in weights.items()}
         own = jax.eval_shape(partial(_derive_one, model), one, gain)
         lead = next(iter(weights.values())).shape[:2]
@@ -200,7 +228,7 @@ class Prepared:
         task, model = self.setting.task, self.setting.model
         tests = task.tests() if model.is_linear else {}
         return {
-            f"loss_{name}": evaluate_path(model, test, weights, self.frame)
+            f"loss_{name}": evaluate_path(model, test, weights, self.record_shape)
             for name, test in tests.items()
         }
 
@@ -210,7 +238,7 @@ class Prepared:
         records = state.records
         failed = np.flatnonzero(records.failed)
         messages: list[str] = []
-        if self.frame is not None:
+        if self.record_shape is not None:
             # Where and why would be found by programs for this shape alone.
             messages = [_DIVERGED] * failed.size
         elif failed.size:

@@ -1,4 +1,4 @@
-"""One ensemble on all cores of a CPU: whole groups of rows in equal shards, a thread for each."""
+"""One ensemble on all cores or devices: whole groups of rows in equal shards, a thread for each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from saddlescope.arrays import Array
+from saddlescope.dynamics.methods._ensemble import is_on_processor
 from saddlescope.dynamics.methods._problem import Problem
-from saddlescope.precision import to_numpy
 from saddlescope.running.cores import count_cores, on_all_cores
 
 Tree = TypeVar("Tree", bound=PyTree[Array])
@@ -26,13 +25,15 @@ class Shards:
     """How rows are cut: into groups that advance together, and the groups into shards.
 
     The groups are the same on any machine, and with them every number; the shards are as many as
-    there are cores, all of one shape. What they lack is filled with the first rows once more.
+    there are devices, or cores of a single CPU, all of one shape. What they lack is filled with the
+    first rows once more.
     """
 
     def __init__(self, rows: int, group: int) -> None:
         groups = -(-rows // group)
         self.rows = rows
-        self.count = min(groups, _cores())
+        self._devices = _devices()[:groups]
+        self.count = len(self._devices)
         size = -(-groups // self.count) * group
         places = np.arange(self.count * size).reshape(self.count, size)
         # A slice is taken without a copy.
@@ -43,7 +44,8 @@ class Shards:
     def split(self, tree: Tree) -> tuple[Tree, ...]:
         """Cut a tree that has the rows along its first axis into shards."""
         return tuple(
-            jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), tree) for own in self._parts
+            jax.tree.map(lambda leaf, own=own, at=device: jax.device_put(leaf[own], at), tree)
+            for own, device in zip(self._parts, self._devices, strict=True)
         )
 
     def join(self, shards: Sequence[Tree]) -> Tree:
@@ -76,13 +78,16 @@ class Shards:
 
         def inside(problem: Problem, one: One, other: Other) -> Result:
             with jax.enable_x64(is_double):
-                moved: Result = to_numpy(function(problem, one, other))
-                return moved
+                return jax.block_until_ready(function(problem, one, other))
 
         with ThreadPoolExecutor(self.count) as pool:
             return tuple(pool.map(inside, problems, ones, others))
 
 
-def _cores() -> int:
-    """How many shards can advance at once: an accelerator takes the whole ensemble."""
-    return count_cores() if jax.default_backend() == "cpu" else 1
+def _devices() -> list[jax.Device | None]:
+    """Where shards can advance at once: one on every device, or on every core of the only CPU."""
+    devices = jax.local_devices()
+    if len(devices) > 1:
+        return list(devices)
+    # Wherever JAX puts it.
+    return [None] * (count_cores() if is_on_processor() else 1)

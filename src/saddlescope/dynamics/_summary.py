@@ -14,7 +14,7 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.measure import drop_times, first_crossing
 from saddlescope.risk import AbstractMapRisk, AbstractRisk, DiagonalRisk
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Result, Trajectory
+from saddlescope.trajectory import Outcomes, Result, Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,6 +100,17 @@ class Summary:
         for name, text in _ABOUT.items():
             summary[name].attrs["long_name"] = text
         return summary
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The few numbers of a setting's seeds, and how each of them ended."""
+
+    outcomes: Outcomes
+    initial_loss: FloatArray
+    final_loss: FloatArray
+    summary: Summary | None
+    """What was noted on the way, None where nothing was looked out for."""
 
 
 def axis_labels(values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:

@@ -23,7 +23,9 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from saddlescope.dynamics._frame import Frame
     from saddlescope.dynamics._padded_shape import PaddedShape
+    from saddlescope.dynamics._summary import RunSummary
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -88,7 +90,7 @@ def train(
 def train_many(
     settings: Iterable[Setting],
     *,
-    padded_to: PaddedShape | None = None,
+    padded_to: PaddedShape | Frame | None = None,
     observers: object = (),
 ) -> tuple[Trajectory, ...]:
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
@@ -101,8 +103,9 @@ def train_many(
     own shape.
 
     With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
-    share one program too, whatever sizes below it their settings have. Of a seed that diverges no
-    step and no rate to try are found then, which would take programs of their own.
+    share one program too, whatever sizes below it their settings have; a row has the same bits in
+    each of them. Of a seed that diverges in a `PaddedShape` no step and no rate to try are found,
+    which would take programs of their own.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
     `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
@@ -121,13 +124,43 @@ def train_many(
     from saddlescope.dynamics._many import ManyJob
     from saddlescope.running.loop import run_job
 
+    listed = _listed(settings)
+    return run_job(ManyJob(listed, padded_to), observers) if listed else ()
+
+
+def summarise_many(
+    settings: Iterable[Setting],
+    *,
+    padded_to: PaddedShape | Frame | None = None,
+    observers: object = (),
+) -> tuple[RunSummary, ...]:
+    """Carry out many settings as `train_many` does, and keep a few numbers of each seed alone.
+
+    They are those of settings that keep drops (`Trajectory.summary`); of others, the final losses.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
+    >>> setting = ss.Setting(ss.MergedAttention(heads=2), task, ss.GradientFlow(until=200),
+    ...                      init=ss.RandomStart(.1), record=ss.Record(keep="drops"))
+    >>> [brief] = summarise_many([setting])
+    >>> brief.final_loss.round(3), brief.summary.drop_time.round(1)
+    (array([0.079]), array([[10.3]]))
+    """
+    from saddlescope.dynamics._many import SummariesJob
+    from saddlescope.running.loop import run_job
+
+    listed = _listed(settings)
+    return run_job(SummariesJob(listed, padded_to), observers) if listed else ()
+
+
+def _listed(settings: Iterable[Setting]) -> list[Setting]:
     if isinstance(settings, Setting) or not isinstance(settings, Iterable):
         raise InvalidInput("settings", settings, "must be a list of settings")
     listed = list(settings)
     for place, setting in enumerate(listed):
         if not isinstance(setting, Setting):
             raise InvalidInput(f"settings[{place}]", setting, "must be a Setting")
-    return run_job(ManyJob(listed, padded_to), observers) if listed else ()
+    return listed
 
 
 def make_setting(

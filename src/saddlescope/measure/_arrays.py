@@ -74,6 +74,7 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
     All become tensors where one is, on its device. Lower precision is raised to float32, since
     neither library decomposes matrices in it. `axes` is the smallest number of axes allowed.
     """
+    given = {name: _joined_tensors(name, value) for name, value in given.items()}
     tensor = next((value for value in given.values() if is_tensor(value)), None)
     arrays = {name: _floating(name, value, tensor) for name, value in given.items()}
     for name, array in arrays.items():
@@ -82,10 +83,29 @@ def real_arrays(axes: int | None = None, /, **given: object) -> list[Array]:
             raise InvalidInput(f"{name}.shape", shape, f"must have {axes} axes or more")
         if 0 in shape:
             raise InvalidInput(f"{name}.shape", shape, "must not be empty")
-        if not bool(namespace(array).isfinite(array).all()):
+        if not _is_finite(array):
             raise InvalidInput(name, given[name], "must hold finite numbers only")
     wide = any(array.dtype.itemsize == 8 for array in arrays.values())
     return [_as_type(array, "float64" if wide else "float32") for array in arrays.values()]
+
+
+def _is_finite(array: Any) -> bool:
+    if not is_tensor(array):
+        return bool(np.isfinite(array).all())
+    # One pass without a copy: the extremes of what holds NaN are NaN.
+    low, high = sys.modules["torch"].aminmax(array)
+    return bool((low - low) + (high - high) == 0)
+
+
+def _joined_tensors(name: str, value: object) -> object:
+    """Tensors in a tuple or a list, such as the attentions of Hugging Face's models, as one."""
+    if not isinstance(value, tuple | list) or not any(map(is_tensor, value)):
+        return value
+    shapes = [tuple(one.shape) if is_tensor(one) else None for one in value]
+    if len(set(shapes)) > 1:
+        raise InvalidInput(name, shapes, "must be tensors of one shape, each of them there")
+    device = value[0].device
+    return sys.modules["torch"].stack([one.detach().to(device) for one in value])
 
 
 def _as_type(array: Any, dtype: str) -> Array:

@@ -89,6 +89,8 @@ def circuits(
     b_K: Numbers | None = None,
     b_V: Numbers | None = None,
     b_O: Numbers | None = None,
+    gain: Numbers | None = None,
+    norm_bias: Numbers | None = None,
     rotary: bool = False,
 ) -> Circuits:
     r"""The circuits $QK = W_Q^\top W_K$ and $OV = W_O W_V$ of each head (THEORY section 7).
@@ -105,6 +107,11 @@ def circuits(
     since attention weights that sum to 1 pass them on whatever is attended to: they are in
     `head_bias` and `output_bias`.
 
+    `gain[..., d_model]` and `norm_bias[..., d_model]` of the normalisation in front of the layer
+    are folded in: the circuits then act on what is normalised, before its gain, and the norm's bias
+    becomes part of the biases of queries, keys and values. Without them the circuits act on what
+    the normalisation gives.
+
     `rotary` says that queries and keys are rotated by position: `qk` then holds at distance 0 only,
     and `Circuits.qk_at` gives it at others.
 
@@ -114,14 +121,19 @@ def circuits(
     Circuits(heads=12, qk=(768, 768), ov=(768, 768), inner=64)
     """
     weights = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-    real_arrays(3, **weights)
-    named = {"b_Q": b_Q, "b_K": b_K, "b_V": b_V, "b_O": b_O}
-    given = {name: bias for name, bias in named.items() if bias is not None}
+    named = {"b_Q": b_Q, "b_K": b_K, "b_V": b_V, "b_O": b_O, "gain": gain, "norm_bias": norm_bias}
+    given = {name: vector for name, vector in named.items() if vector is not None}
     query, key, value, output, *rest = real_arrays(**weights, **given)
+    for name, weight in zip(weights, (query, key, value, output), strict=True):
+        if weight.ndim < 3:
+            raise InvalidInput(f"{name}.shape", tuple(weight.shape), "must have 3 axes or more")
     _check_weights(query, key, value, output)
-    biases = dict.fromkeys(named) | dict(zip(given, rest, strict=True))
-    _check_biases(biases, query, key, value, output)
-    query_bias, key_bias, value_bias, output_bias = biases.values()
+    vectors = dict.fromkeys(named) | dict(zip(given, rest, strict=True))
+    _check_vectors(vectors, query, key, value, output)
+    query_bias, key_bias, value_bias, output_bias, gains, offset = vectors.values()
+    query, query_bias = _folded(query, query_bias, gains, offset)
+    key, key_bias = _folded(key, key_bias, gains, offset)
+    value, value_bias = _folded(value, value_bias, gains, offset)
     if query_bias is not None or key_bias is not None:
         query, key = _with_column(query, query_bias), _with_column(key, key_bias)
     groups = query.shape[-3] // key.shape[-3]
@@ -162,8 +174,8 @@ def _check_weights(query: Array, key: Array, value: Array, output: Array) -> Non
             raise InvalidInput(f"{name}.shape", tuple(array.shape), f"must be ({shown})")
 
 
-def _check_biases(
-    biases: Mapping[str, Array | None], query: Array, key: Array, value: Array, output: Array
+def _check_vectors(
+    vectors: Mapping[str, Array | None], query: Array, key: Array, value: Array, output: Array
 ) -> None:
     wanted = {
         "b_Q": tuple(query.shape[:-1]),
@@ -171,10 +183,21 @@ def _check_biases(
         "b_V": tuple(value.shape[:-1]),
         "b_O": (*output.shape[:-3], output.shape[-2]),
     }
+    wanted |= dict.fromkeys(("gain", "norm_bias"), (*query.shape[:-3], query.shape[-1]))
     for name, shape in wanted.items():
-        bias = biases[name]
-        if bias is not None and tuple(bias.shape) != shape:
-            raise InvalidInput(f"{name}.shape", tuple(bias.shape), f"must be {shape}")
+        vector = vectors[name]
+        if vector is not None and tuple(vector.shape) != shape:
+            raise InvalidInput(f"{name}.shape", tuple(vector.shape), f"must be {shape}")
+
+
+def _folded(
+    weight: Array, bias: Array | None, gain: Array | None, offset: Array | None
+) -> tuple[Array, Array | None]:
+    """A weight and its bias with the gain and the bias of the normalisation in front of them."""
+    if offset is not None:
+        shift = (weight @ offset[..., None, :, None])[..., 0]
+        bias = shift if bias is None else bias + shift
+    return (weight if gain is None else weight * gain[..., None, None, :]), bias
 
 
 def _with_column(weight: Array, bias: Array | None) -> Array:

@@ -18,7 +18,8 @@ fall (or `smoothing`) and from `SIGNIFICANCE` times the uncertainty of its heigh
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from saddlescope.measure._arrays import Numbers
 from saddlescope.measure._curves import checked_curve
 from saddlescope.measure._descent import QUARTER, Descent, Levels, slow_levels
 from saddlescope.tables import counted, html_table, paragraphs, text_table
+
+if TYPE_CHECKING:
+    from saddlescope.drawing import Drawing
 
 LARGEST_VALUE = 1e150
 """Squares of larger values are beyond float64."""
@@ -86,6 +90,20 @@ class Stages:
     """Standard deviation of the noise from point to point."""
     smoothing: float
     """The share of the whole fall that was used as the resolution in height."""
+    curve: FloatArray | None = field(default=None, compare=False)
+    """The curve [T] that they are of."""
+    time: FloatArray | None = field(default=None, compare=False)
+    """Its times [T]."""
+
+    def plot(self, *, label: str = "loss", unit: str = "time") -> Drawing:
+        """A picture of the curve: plateaus as lines at their levels, drops as bands.
+
+        >>> stages(1 - np.tanh((np.arange(200.0) - 100) / 5)).plot().axes[0].get_xlabel()
+        'time'
+        """
+        from saddlescope.drawing.stages import draw_stages
+
+        return draw_stages(self, label, unit)
 
     def __repr__(self) -> str:
         """A table with a line for each stage, in order of time."""
@@ -148,7 +166,7 @@ def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = N
     fall = float(descent.fit[0] - descent.fit[-1])
     if fall <= _ROUNDING * np.abs(values).max():
         share = SMALLEST_DROP if given is None else given
-        return _described(descent, descent.measured(times[:1], times[-1:]), share)
+        return _described(descent, descent.measured(times[:1], times[-1:]), share, values)
     hidden = min(2 * descent.noise * np.sqrt(20 / values.size) / fall, 0.5)
     share = float(max(SMALLEST_DROP, hidden)) if given is None else given
     finest = min(share, SMALLEST_DROP)
@@ -156,7 +174,8 @@ def stages(curve: Numbers, time: Numbers | None = None, *, smoothing: object = N
     _established(descent, candidates, finest * fall, CONTRAST)
     # Only then, and with no second look at the pauses: two plateaus that a small drop parts would
     # make one slow drop of whatever is beside them.
-    return _described(descent, _established(descent, candidates, share * fall, 0.0), share)
+    levels = _established(descent, candidates, share * fall, 0.0)
+    return _described(descent, levels, share, values)
 
 
 def _established(
@@ -191,7 +210,7 @@ def _pauses(descent: Descent, levels: Levels) -> FloatArray:
     return pauses
 
 
-def _described(descent: Descent, levels: Levels, smoothing: float) -> Stages:
+def _described(descent: Descent, levels: Levels, smoothing: float, given: FloatArray) -> Stages:
     # A fall that never rests has no level at its ends; each round comes nearer to the end itself.
     for _ in range(4):
         finer = descent.measured(*descent.spans(levels.level, levels.edges))
@@ -208,4 +227,6 @@ def _described(descent: Descent, levels: Levels, smoothing: float) -> Stages:
         drops=tuple(Drop(*drop) for drop in drops.tolist()),
         noise=descent.noise,
         smoothing=smoothing,
+        curve=given,
+        time=descent.time,
     )

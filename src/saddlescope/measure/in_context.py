@@ -18,7 +18,7 @@ from saddlescope.measure._arrays import (
 )
 from saddlescope.measure._circuits import Circuits
 
-_EARLY, _LATE, _CONTEXT = 50, 500, 512  # Olsson et al.: these tokens of contexts of this length
+_EARLY, _LATE = 50, 500  # Olsson et al.: these tokens, counted from 1
 
 
 def in_context_score(
@@ -29,8 +29,8 @@ def in_context_score(
     `token_losses[..., position]` gives an array [...]; average over sequences beforehand or
     afterwards. The score is negative where the model makes use of its context. `early` and `late`
     are each a position, counted from 0, or a slice of positions to average over. By default they
-    are the 50th and the 500th token (positions 49 and 499) of contexts of 500 and more, and those
-    nearest to 50/512 and 500/512 of a shorter context.
+    are the 50th and the 500th token (positions 49 and 499). A context that has no 500th token needs
+    both: scores of other positions are other numbers.
 
     >>> losses = np.linspace(4, 2, 512)
     >>> in_context_score(losses).round(3).item()
@@ -44,9 +44,15 @@ def in_context_score(
         raise InvalidInput(
             "token_losses.shape", tuple(losses.shape), "must have 2 positions or more"
         )
-    scale = 1.0 if length >= _LATE else length / _CONTEXT
-    early = max(round(_EARLY * scale), 1) - 1 if early is None else early
-    late = max(round(_LATE * scale), 2) - 1 if late is None else late
+    if length < _LATE and (early is None or late is None):
+        first, last = max(length // 10, 1) - 1, length - 1
+        allowed = (
+            f"has no {_LATE}th token: name the positions to compare, such as "
+            f"early={first}, late={last}"
+        )
+        raise InvalidInput("token_losses.shape", tuple(losses.shape), allowed)
+    early = _EARLY - 1 if early is None else early
+    late = _LATE - 1 if late is None else late
     return _mean_at("late", losses, late) - _mean_at("early", losses, early)
 
 
@@ -71,7 +77,8 @@ def prefix_matching(patterns: Numbers, tokens: Numbers) -> Array:
     query whose token occurred before, the attention to the tokens right after those occurrences
     (summed, where there were several); its mean over all such queries of all sequences, [head]. An
     induction head has a score near 1. Axes of `patterns` in front of those of `tokens` (layers,
-    checkpoints) are kept.
+    checkpoints) are kept; a tuple of tensors, one a layer, as models of Hugging Face give it with
+    `output_attentions=True`, counts as one array with the layer in front.
 
     >>> pattern = np.array([[[1., 0, 0], [.5, .5, 0], [.1, .8, .1]]])  # one head
     >>> prefix_matching(pattern, [7, 3, 7]).tolist()  # the last query, the key after the first 7
@@ -82,8 +89,9 @@ def prefix_matching(patterns: Numbers, tokens: Numbers) -> Array:
     length, batch = sequences.shape[-1], tuple(sequences.shape[:-1])
     shape = tuple(weights.shape)
     if shape[-2:] != (length, length) or shape[:-3][len(shape) - 3 - len(batch) :] != batch:
-        wanted = ", ".join(str(size) for size in (*batch, "head", length, length))
-        raise InvalidInput("patterns.shape", shape, f"must be [..., {wanted}], as tokens are")
+        sizes = [*map(str, batch), "heads", f"{length} queries", f"{length} keys"]
+        allowed = f"must end in ({', '.join(sizes)}), since tokens.shape = {(*batch, length)}"
+        raise InvalidInput("patterns.shape", shape, allowed)
     xp = namespace(weights)
     # A key matches where the token before it is the query's; it may be the query itself.
     follows = sequences[..., :, None] == sequences[..., None, :-1]

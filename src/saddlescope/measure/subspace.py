@@ -112,9 +112,25 @@ def subspace_drift(series: Matrices, k: object) -> Array:
     if len(whole.shape) < 3 or whole.shape[0] < 2:
         allowed = "must be [T, ..., m, n] with two checkpoints or more"
         raise InvalidInput("series.shape", tuple(whole.shape), allowed)
-    angles = principal_angles(whole[:-1], whole[1:], k)
-    xp = namespace(angles)
-    return xp.sqrt(xp.mean(xp.sin(angles) ** 2, axis=-1))
+    before, now = (_row_space(one, k) for one in (whole[:-1], whole[1:]))
+    return turned(before.Vh, now.Vh)
+
+
+def turned(before: Array, now: Array) -> Array:
+    r"""The root mean square of the sines of the principal angles of two spaces [..., k, n].
+
+    Their rows are orthonormal, or zero where there is no space of k dimensions, which gives NaN.
+    With $\sum_i\sin^2\theta_i = \|V_b - V_b V_a^\top V_a\|_F^2$ no angle need be known.
+
+    >>> turned(np.array([[1.0, 0.0]]), np.array([[0.8, 0.6]])).round(12).item()
+    0.6
+    """
+    xp, count = namespace(now), now.shape[-2]
+    rest = now - (now @ before.mT) @ before
+    sines = xp.sqrt(xp.sum(rest**2, axis=(-2, -1)) / count)
+    # A row of no space is zero, and one of a space has length 1.
+    lengths = [xp.amin(xp.sum(one**2, axis=-1), -1) for one in (before, now)]
+    return xp.where((lengths[0] > 0.5) & (lengths[1] > 0.5), sines, xp.nan)
 
 
 def _pair(**given: Matrices) -> list[Array | FactoredMatrix]:

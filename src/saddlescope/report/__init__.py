@@ -1,6 +1,7 @@
 """The static page: the only page builder."""
 
 from saddlescope.report._interactive import Panel, panels
+from saddlescope.report._observation_page import write_observation_page
 from saddlescope.report._page import Section, figure, table, write_page
 from saddlescope.report._reproduction_page import write_reproduction_page
 from saddlescope.report._run_page import write_run_page
@@ -14,6 +15,7 @@ __all__ = [
     "panels",
     "paragraphs",
     "table",
+    "write_observation_page",
     "write_page",
     "write_reproduction_page",
     "write_run_page",

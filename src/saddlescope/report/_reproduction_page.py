@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from html import escape
-from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,6 +13,7 @@ from saddlescope.drawing import to_svg
 from saddlescope.figures.kit.claim import Claim, Verdict
 from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.reproduction import Result
+from saddlescope.report._assets import asset, embedded
 from saddlescope.report._colours import lighten_on_dark
 from saddlescope.report._interactive import Panel, panels
 from saddlescope.report._page import Section, table, write_page
@@ -62,8 +61,8 @@ def write_reproduction_page(
         _LEAD,
         sections,
         top=top,
-        style=_asset("uPlot.min.css") + _asset("reproduction.css"),
-        script="\n".join(map(_asset, _SCRIPTS)),
+        style=asset("uPlot.min.css") + asset("reproduction.css"),
+        script="\n".join(map(asset, _SCRIPTS)),
     )
 
 
@@ -214,14 +213,11 @@ def _interactive(result: Result) -> str:
     if not drawn:
         return ""
     name = escape(result.figure.id)
-    values = json.dumps(drawn, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # Nothing in a script may look like the end of it.
-    safe = values.replace("<", "\\u003c")
     return (
         f'<button type="button" class="interactive" hidden aria-expanded="false" '
         f'aria-controls="{name}-charts">Zoom and read values</button>'
         f'<div id="{name}-charts" class="charts" data-panels="{name}-panels" hidden></div>'
-        f'<script type="application/json" id="{name}-panels">{safe}</script>'
+        + embedded(f"{name}-panels", drawn)
     )
 
 
@@ -283,8 +279,3 @@ def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-
-
-@cache
-def _asset(name: str) -> str:
-    return (resources.files("saddlescope.report") / "assets" / name).read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ def run_job(
             saved = audience.begin(job)
             if state is None:
                 state = job.begin() if saved is None else job.restore(saved)
-            began, budget, warned = time.monotonic(), job.first_budget, False
+            began, budget, warned = time.monotonic(), job.first_budget, not job.has_even_pace
             compiled_by: float | None = None
             snapshot = Snapshot(job, state, 0.0, request)
             while not request.requested and not snapshot.is_finished:

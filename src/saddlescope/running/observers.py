@@ -76,6 +76,15 @@ class AbstractJob(abc.ABC, Generic[State, Result]):
     def restore(self, saved: Saved) -> State:
         """The state that was saved; `CannotRead` where it is not one of this job's."""
 
+    def headline(self, state: State) -> str | None:
+        """What a progress bar says besides how far it has come, None for nothing."""
+        return None
+
+    @property
+    def has_even_pace(self) -> bool:
+        """Whether its first seconds tell how long it will take, so that it may be said to crawl."""
+        return True
+
     def slow_advice(self, state: State) -> str:
         """What to change where the job gets nowhere, in one line."""
         return "take less of it"

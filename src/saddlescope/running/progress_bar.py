@@ -44,7 +44,7 @@ class ProgressBar(AbstractObserver):
         self._began = time.monotonic()
 
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
-        self.show(snapshot.share)
+        self.show(snapshot.share, snapshot.job.headline(snapshot.state))
 
     def end(self, snapshot: Snapshot[State, Result] | None) -> None:
         self.close()

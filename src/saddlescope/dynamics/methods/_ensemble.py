@@ -20,15 +20,23 @@ _FUSED_GROUP = 4096
 # Beyond it matrix products take over, and a few seeds share a call while they fit in the cache.
 _MULTIPLIED_GROUP = 2**19
 _MOST_MULTIPLIED = 8
+# Rows that fill an accelerator.
+_ACCELERATED_GROUP = 2**16
+
+
+def is_on_processor() -> bool:
+    """Whether JAX computes on the CPU."""
+    return bool(jax.default_backend() == "cpu")
 
 
 def group_size(rows: int, weights: int, dimension: int) -> int:
-    """How many rows advance together: all on an accelerator, a cache-friendly group on a CPU."""
-    if jax.default_backend() != "cpu":
-        return rows
+    """How many rows advance together: those that fill an accelerator, or a CPU's cache.
+
+    However many devices or cores there are: in a group of another size a row's last digits differ.
+    """
     products = weights * dimension
-    most = _FUSED_GROUP * 2 // products
-    if most < rows:
+    most = _FUSED_GROUP * 2 // products if is_on_processor() else _ACCELERATED_GROUP
+    if most < rows and is_on_processor():
         most = max(most, min(_MULTIPLIED_GROUP // products, _MOST_MULTIPLIED), 1)
     groups = -(-rows // most)
     return -(-rows // groups)

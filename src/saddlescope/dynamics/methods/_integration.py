@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
+from saddlescope.dynamics.methods._ensemble import is_on_processor, map_groups, over_rows, pick
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Notes
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
@@ -23,16 +23,16 @@ from saddlescope.running.programs import compiled
 # The explicit method is stable to h|λ| = 3.5. The controller, which aims at an error of .28, takes
 # (h|λ|/4.2)⁵ for one, so that its steps stay within 3.25: longer ones would amplify roundings until
 # they are as large as the tolerances. Where stability bounds the steps, they are near there.
-_STABLE, _NEAR = 4.2, 2.0
+STABLE, NEAR = 4.2, 2.0
 # Errors below this share of the tolerances are near to rounding: a step that hung on one would not
 # be the same on another machine.
-_LEAST_ERROR = 1e-3
+LEAST_ERROR = 1e-3
 # A seed that has come no further than this share of its way after so many steps never will.
-VAIN_STEPS, _VAIN_SHARE = 50_000, 1e-9
+VAIN_STEPS, VAIN_SHARE = 50_000, 1e-9
 # How far along a direction, as a share of the weights, the slope is looked at for its rate.
 _ASIDE = 1e-5
 # So many steps in a row near there are no accident.
-_BOUND_STEPS = 20
+BOUND_STEPS = 20
 # A long rest, drops included, takes the stiff method about so many steps.
 _STIFF_STEPS = 1500
 
@@ -112,7 +112,12 @@ def advance(problem: Problem[Control], state: FlowState, budget: int) -> tuple[F
         # The other method's program is compiled when it is needed.
         if (np.asarray(state.solver.is_stiff) == solver.is_stiff).any():
             steps = jnp.asarray(max(1, round(budget / cost)))
-            state, more = _advance(problem, solver, state, steps)
+            if problem.kernel is not None and not solver.is_stiff:
+                from saddlescope.dynamics.kernels import _flow
+
+                state, more = _flow.advance(problem, state, steps)
+            else:
+                state, more = _advance(problem, solver, state, steps)
             taken += int(more) * cost
     return state, round(taken)
 
@@ -197,7 +202,7 @@ def _advance(
             # A step that is refused must be shortened, which times far on are too coarse for.
             shortened = kept | (moved.step_end < state.solver.step_end)
             begin, end = problem.grid[..., 0], problem.grid[..., -1]
-            vain = (moved.steps > VAIN_STEPS) & (moved.time - begin < _VAIN_SHARE * (end - begin))
+            vain = (moved.steps > VAIN_STEPS) & (moved.time - begin < VAIN_SHARE * (end - begin))
             stuck = active & ~((moved.step_end > moved.time) & shortened & ~vain)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
             active = active & records.active(problem)
@@ -205,8 +210,9 @@ def _advance(
 
         return jax.lax.while_loop(unfinished, step, (at, jnp.asarray(0)))
 
-    # Matrices of several seeds are not factored faster together.
-    return map_groups(group, problem, state, 1 if solver.is_stiff else problem.group)
+    # On a CPU, matrices of several seeds are not factored faster together.
+    alone = solver.is_stiff and is_on_processor()
+    return map_groups(group, problem, state, 1 if alone else problem.group)
 
 
 def _attempt(
@@ -222,14 +228,14 @@ def _attempt(
         steepest, rate = _steepest(term, y1, slope, at.steepest)
         # A step into what float64 does not hold is refused for its error.
         stretch = width * jnp.where(jnp.isfinite(rate), rate, 0.0)
-    least = jnp.maximum(_LEAST_ERROR, (stretch / _STABLE) ** 5)
+    least = jnp.maximum(LEAST_ERROR, (stretch / STABLE) ** 5)
     controller = _controller(problem, solver, least)
     kept, time, step_end, _, memory, _ = controller.adapt_step_size(
         at.time, at.step_end, at.weights, y1, None, error, solver.error_order(term), at.controller
     )
-    bound = jnp.where(stretch > _NEAR, at.bound + 1, 0)
+    bound = jnp.where(stretch > NEAR, at.bound + 1, 0)
     ahead = (problem.grid[-1] - time) / (step_end - time)
-    turns = (bound >= _BOUND_STEPS) & (ahead > problem.rule.most_steps)
+    turns = (bound >= BOUND_STEPS) & (ahead > problem.rule.most_steps)
     moved = Solver(
         time=jnp.asarray(time),
         step_end=jnp.asarray(step_end),

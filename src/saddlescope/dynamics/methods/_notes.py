@@ -98,12 +98,10 @@ class Notes(eqx.Module):
         if changes is None:
             changes = ((loss - self.loss) / width,) * 2
         passed = _first(self.drops, moved) & (loss[:, None] <= middles)
+        ends = tuple(one[:, None] for one in (self.loss, loss, width, *changes))
         found = jax.lax.cond(
             passed.any(),
-            lambda: (
-                begin[:, None]
-                + width[:, None] * _passing(middles, self.loss, loss, width, *changes)
-            ),
+            lambda: begin[:, None] + width[:, None] * passing(middles, *ends),
             lambda: self.drops,
         )
         reached = _first(self.learned, moved) & (diagonal >= halves)
@@ -149,16 +147,16 @@ def _look(
     return looked
 
 
-def _passing(
-    levels: Float[Array, "R M"],
-    begin: Float[Array, " S"],
-    end: Float[Array, " S"],
-    width: Float[Array, " S"],
-    first: Float[Array, " S"],
-    last: Float[Array, " S"],
-) -> Float[Array, "S M"]:
+def passing(
+    levels: Float[Array, "#..."],
+    begin: Float[Array, "#..."],
+    end: Float[Array, "#..."],
+    width: Float[Array, "#..."],
+    first: Float[Array, "#..."],
+    last: Float[Array, "#..."],
+) -> Float[Array, "..."]:
     """Where in a step the cubic through its ends, with their slopes, falls to each level."""
-    begin, end, first, last = (one[:, None] for one in (begin, end, first * width, last * width))
+    first, last = first * width, last * width
 
     def halve(_: Int[Array, ""], between: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = between

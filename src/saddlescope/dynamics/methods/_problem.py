@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from saddlescope.attention import AbstractAttention
+from saddlescope.dynamics.kernels.choice import Kernel
 from saddlescope.dynamics.methods._ensemble import over_rows
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks, Notes
@@ -35,6 +36,8 @@ class Problem(eqx.Module, Generic[Rule]):
     """How many rows advance together."""
     keep_weights: bool = eqx.field(static=True)
     has_rows: bool = eqx.field(static=True)
+    kernel: Kernel | None = eqx.field(static=True)
+    """The GPU kernel that carries it out, None where XLA does."""
     rule: Rule
     """How the weights move: what a method makes of its fields."""
     sampler: AbstractSampler | None

@@ -14,8 +14,11 @@ Dense: TypeAlias = dict[str, Any]
 """What a step tells besides its end: all that interpolation inside it needs."""
 
 _TABLEAU = diffrax.Tsit5.tableau
-_STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
-_ERROR = [float(entry) for entry in _TABLEAU.b_error]
+STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
+ERROR = [float(entry) for entry in _TABLEAU.b_error]
+# These coefficients keep the step steady where stability, not accuracy, bounds it: in the long rest
+# at a fixed point.
+PROPORTIONAL, INTEGRAL, SAFETY = 0.4, 0.2, 0.95
 
 
 def combine(coefficients: list[float], slopes: list[Any]) -> Any:
@@ -69,10 +72,13 @@ class UnrolledTsit5(AbstractFlowSolver):
     def controller(
         self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
     ) -> diffrax.PIDController:
-        # These coefficients keep the step steady where stability, not accuracy, bounds it: in the
-        # long rest at a fixed point.
         return diffrax.PIDController(
-            rtol=rtol, atol=atol, norm=norm, pcoeff=0.4, icoeff=0.2, safety=0.95
+            rtol=rtol,
+            atol=atol,
+            norm=norm,
+            pcoeff=PROPORTIONAL,
+            icoeff=INTEGRAL,
+            safety=SAFETY,
         )
 
     def step(
@@ -88,9 +94,9 @@ class UnrolledTsit5(AbstractFlowSolver):
         width = t1 - t0
         slopes = [solver_state]
         y1 = y0
-        for row in _STAGES:
+        for row in STAGES:
             y1 = (y0 + width * combine(row, slopes)) / args
             slopes.append(terms.vf(t0, y1, args))
-        error = width * combine(_ERROR, slopes)
+        error = width * combine(ERROR, slopes)
         dense = {"y0": y0, "y1": y1, "slopes": tuple(slopes)}
         return y1, error, dense, slopes[-1], diffrax.RESULTS.successful

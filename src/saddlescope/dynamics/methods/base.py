@@ -81,6 +81,11 @@ class AbstractMethod(abc.ABC):
         return False
 
     @property
+    def has_kernel(self) -> bool:
+        """Whether a GPU kernel may carry it out."""
+        return False
+
+    @property
     def slow_advice(self) -> str:
         """What to change where a run would take more than a day."""
         return "take fewer steps"
@@ -111,9 +116,9 @@ class AbstractMethod(abc.ABC):
     def clock(self, state: AbstractState) -> AnyArray:
         """How far each seed has come on the method's own clock, [S]."""
 
-    def about(self, state: AbstractState) -> dict[str, str]:
+    def about(self, problem: Problem, state: AbstractState) -> dict[str, str]:
         """What the method has to tell of a run, for the attributes of its dataset."""
-        return {}
+        return {} if problem.kernel is None else {"solver": "kernel"}
 
     @abc.abstractmethod
     def failures(

@@ -74,6 +74,10 @@ class AbstractDescent(AbstractMethod):
     def advance(  # type: ignore[override]
         self, problem: Problem, state: StepState, budget: int
     ) -> tuple[StepState, int]:
+        if problem.kernel is not None:
+            from saddlescope.dynamics.kernels import _descent
+
+            return _descent.advance(problem, state, budget)
         from saddlescope.dynamics.methods import _stepping
 
         return _stepping.advance(problem, state, budget)
@@ -120,6 +124,10 @@ class GradientDescent(AbstractDescent):
 
     def shortened(self, end: float) -> GradientDescent:
         return replace(self, steps=int(end), converged=None)
+
+    @property
+    def has_kernel(self) -> bool:
+        return True
 
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)

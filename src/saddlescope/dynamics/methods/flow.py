@@ -79,6 +79,10 @@ class GradientFlow(AbstractMethod):
         return False
 
     @property
+    def has_kernel(self) -> bool:
+        return self.solver == "auto"
+
+    @property
     def slow_advice(self) -> str:
         return "steps must be short where weights are large: try a smaller init_scale or until"
 
@@ -120,11 +124,12 @@ class GradientFlow(AbstractMethod):
     def clock(self, state: FlowState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.solver.time)
 
-    def about(self, state: FlowState) -> dict[str, str]:  # type: ignore[override]
+    def about(self, problem: Problem, state: FlowState) -> dict[str, str]:  # type: ignore[override]
         share = float(np.mean(state.solver.is_stiff))
+        first = "explicit" if problem.kernel is None else "kernel"
         if self.solver != "auto" or share == 0:
-            return {"solver": "stiff" if self.solver == "stiff" else "explicit"}
-        return {"solver": f"explicit, then stiff for {share:.0%} of the seeds"}
+            return {"solver": "stiff" if self.solver == "stiff" else first}
+        return {"solver": f"{first}, then stiff for {share:.0%} of the seeds"}
 
     def failures(  # type: ignore[override]
         self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]

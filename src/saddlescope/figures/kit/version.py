@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import sys
-from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
-import saddlescope
+from saddlescope.running.code import digest_code
 
-_HOME = Path(saddlescope.__file__).parent
 _COMPUTING = (
     "attention",
     "comparison",
@@ -26,40 +22,18 @@ _COMPUTING = (
     "transformer",
 )
 _FAMILY = "saddlescope.figures."
-_LIBRARIES = (
-    "diffrax",
-    "equinox",
-    "jax",
-    "jaxlib",
-    "matplotlib",
-    "numpy",
-    "optax",
-    "scipy",
-    "xarray",
-)
 
 
 @cache
 def code_version(figure: type) -> str:
     """A digest of the modules that compute and draw a figure, and of the libraries under them."""
-    return _digest(_COMPUTING, _modules_of(figure))
+    return digest_code(_COMPUTING, _modules_of(figure))
 
 
 @cache
 def transformer_version() -> str:
     """A digest of the modules that train and measure transformers, and of the libraries."""
-    return _digest(("measure", "running", "setting", "transformer"))
-
-
-def _digest(rooms: Iterable[str], own: Iterable[Path] = ()) -> str:
-    """Of all modules of some rooms, of those above them, and of a figure's own."""
-    digest = hashlib.sha256()
-    files = [path for room in rooms for path in (_HOME / room).rglob("*.py")]
-    for path in sorted([*files, *_HOME.glob("*.py"), *own]):
-        digest.update(path.read_bytes() + b"\0")
-    for name in _LIBRARIES:
-        digest.update(f"{name}=={version(name)}\n".encode())
-    return digest.hexdigest()[:16]
+    return digest_code(("measure", "running", "setting", "transformer"))
 
 
 def _modules_of(figure: type) -> list[Path]:

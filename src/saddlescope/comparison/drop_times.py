@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from saddlescope import theory
-from saddlescope.attention import Weights
+from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedSeed
@@ -16,6 +16,7 @@ from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
+from saddlescope.task import AbstractData
 from saddlescope.theory.parametrisation import (
     effective_maps,
     is_merged,
@@ -54,6 +55,12 @@ def _has_race(setting: Setting) -> bool:
     except TheoryDoesNotApply:
         return False
     return True
+
+
+def flow_end(setting: Setting) -> float:
+    """The flow time at which a run ends."""
+    unit = setting.model.time_unit(setting.model.gain(setting.task.fixed_length))
+    return float(setting.method.flow_time(np.array([setting.method.end]), unit)[0])
 
 
 @dataclass(eq=False)
@@ -108,14 +115,18 @@ def predicted_drops(
     seeds = np.array(setting.seeds)
     check_weights_fit(setting.model, setting.task, len(seeds))
     weights = setting.init.ensemble(setting.model, setting.task, seeds)
+    model, task = setting.model, setting.task
     found = _Times.none(len(seeds), len(levels) - 1)
-    small = _small_starts(setting, weights, levels, notes)
+    small = _are_small(_initial_losses(model, task, weights), levels)
+    if not small.all():
+        notes.append(_said_of_large(int((~small).sum()), levels))
     if by == "time course":
-        _by_time_course(setting, weights, small, found)
+        _by_time_course(model, task, weights, small, found)
     elif by == "race":
         _by_race(setting, weights, until, small, found, notes)
     else:
-        _by_quadrature(setting, weights, until, found, notes)
+        _by_quadrature(model, task, weights, found, notes)
+        found.next_time = np.where(found.time > until, found.time, np.inf).min(1, initial=np.inf)
     came = (found.time <= until) & small[:, None]
     columns = zip(
         setting.seeds,
@@ -138,39 +149,65 @@ def _or_none(values: AnyArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
     return listed
 
 
-def _small_starts(
-    setting: Setting, weights: Weights, levels: FloatArray, notes: list[str]
-) -> Bool[np.ndarray, " S"]:
+def predicted_times(
+    model: AbstractAttention,
+    task: AbstractData,
+    weights: Weights,
+    initial_loss: Float[np.ndarray, " S"],
+    until: Float[np.ndarray, " S"],
+) -> Float[np.ndarray, "S M"]:
+    """When each of many seeds drops by its own `until`, NaN where that is not said.
+
+    By the quadratures of separate attention (T18), or by merged attention's time courses;
+    `initial_loss` is that of the weights. `TheoryDoesNotApply` where nothing is said of any.
+    """
+    levels = theory.plateau_losses(task, model=model)
+    found = _Times.none(len(until), len(levels) - 1)
+    small = _are_small(initial_loss, levels)
+    if is_merged(model):
+        _by_time_course(model, task, weights, small, found)
+    else:
+        _by_quadrature(model, task, weights, found, [])
+    return np.where((found.time <= until[:, None]) & small[:, None], found.time, np.nan)
+
+
+def _are_small(loss: FloatArray, levels: FloatArray) -> Bool[np.ndarray, " S"]:
     """Which initial losses are as near the first level as predictions of times need it."""
-    loss = _initial_losses(setting, weights)
     small = np.abs(loss - levels[0]) <= _SMALL_START * (levels[0] - levels[-1])
-    if not small.all():
-        count = int((~small).sum())
-        notes.append(
-            f"drop times are predicted for small starts: {count} "
-            f"{'seed begins' if count == 1 else 'seeds begin'} further than {_SMALL_START:.0%} of "
-            f"the descent from the first plateau {levels[0]:.4g}"
-        )
     return np.asarray(small)
 
 
-def _initial_losses(setting: Setting, weights: Weights) -> Float[np.ndarray, " S"]:
+def _initial_losses(
+    model: AbstractAttention, task: AbstractData, weights: Weights
+) -> Float[np.ndarray, " S"]:
     """The loss of every start; of effective maps without a program that is compiled for it."""
-    if not linear_model(setting.model).is_summarised:
+    if not linear_model(model).is_summarised:
         first = {name: array[:, None] for name, array in weights.items()}
-        return evaluate_path(setting.model, setting.task, first)[:, 0]
-    maps = effective_maps(setting.model, setting.task, weights)
-    moments = population_law(setting.task).moments()
+        return evaluate_path(model, task, first)[:, 0]
+    maps = effective_maps(model, task, weights)
+    moments = population_law(task).moments()
     response = moments.summary @ maps @ moments.query
     return moments.label_power + (maps * (response - 2 * moments.drive)).sum((-2, -1))
 
 
+def _said_of_large(count: int, levels: FloatArray) -> str:
+    return (
+        f"drop times are predicted for small starts: {count} "
+        f"{'seed begins' if count == 1 else 'seeds begin'} further than {_SMALL_START:.0%} of "
+        f"the descent from the first plateau {levels[0]:.4g}"
+    )
+
+
 def _by_time_course(
-    setting: Setting, weights: Weights, small: Bool[np.ndarray, " S"], found: _Times
+    model: AbstractAttention,
+    task: AbstractData,
+    weights: Weights,
+    small: Bool[np.ndarray, " S"],
+    found: _Times,
 ) -> None:
     for row in shown(np.flatnonzero(small).tolist(), "predicting"):
         own = {name: array[row] for name, array in weights.items()}
-        course = theory.time_course(setting.task, weights=own, model=setting.model)
+        course = theory.time_course(task, weights=own, model=model)
         if course.drop_time is not None:
             found.time[row, 0] = course.drop_time
 
@@ -202,10 +239,13 @@ def _by_race(
 
 
 def _by_quadrature(
-    setting: Setting, weights: Weights, until: float, found: _Times, notes: list[str]
+    model: AbstractAttention,
+    task: AbstractData,
+    weights: Weights,
+    found: _Times,
+    notes: list[str],
 ) -> None:
     """The first drop alone where covariances do not commute."""
-    model, task = setting.model, setting.task
     try:
         found.take(theory.dormant_staircase(model, task, weights))
     except TheoryDoesNotApply as reason:
@@ -214,4 +254,3 @@ def _by_quadrature(
         found.time[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
         if runaways.shape[1] > 1:
             found.margin[:, 0] = runaways[:, 1] - runaways[:, 0]
-    found.next_time = np.where(found.time > until, found.time, np.inf).min(1, initial=np.inf)

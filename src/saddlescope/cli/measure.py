@@ -1,0 +1,114 @@
+"""`saddlescope measure`: the stages of a loss curve in a log, whatever wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saddlescope.cli import options
+from saddlescope.errors import CannotWrite, InvalidInput
+
+if TYPE_CHECKING:
+    from saddlescope.measure import Stages
+    from saddlescope.observe import Log
+
+EXAMPLE = """Find the plateaus and drops of a loss curve in a log.
+
+\b
+Examples:
+  saddlescope measure train.csv
+  saddlescope measure runs/gpt2/checkpoint-500/trainer_state.json --plot stages.png
+  saddlescope measure runs/tensorboard --column train/loss
+  saddlescope measure metrics.jsonl --json
+
+Reads CSV, JSON lines, TensorBoard's event files and trainer_state.json. Rows without a finite loss,
+steps that a restart did again, steps out of order and several runs in one file are handled, and
+what was done is said with the rows' numbers.
+"""
+
+
+def measure(
+    log: Annotated[Path, typer.Argument(help="A file, or a folder of event files.")],
+    column: Annotated[str | None, typer.Option(help="The column, key or tag of the loss.")] = None,
+    step_column: Annotated[str | None, typer.Option(help="The column of the step.")] = None,
+    run_column: Annotated[str | None, typer.Option(help="The column that tells runs.")] = None,
+    smoothing: Annotated[
+        str | None, typer.Option(help="The smallest drop that counts, a share of the whole fall.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="A picture of the stages: PNG, PDF or SVG.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    from saddlescope.measure import stages
+    from saddlescope.observe import read_log
+
+    share = None if smoothing is None else _share(smoothing)
+    read = read_log(log, column=column, step_column=step_column, run_column=run_column)
+    found: dict[str, Stages | None] = {}
+    notes = list(read.notes)
+    for curve in read.curves:
+        try:
+            found[curve.name] = stages(curve.losses, curve.steps, smoothing=share)
+        except InvalidInput as problem:
+            if problem.field == "smoothing":
+                raise
+            found[curve.name] = None
+            notes.append(f"{curve.name or 'the run'}: no stages, {problem}")
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        typer.echo(json.dumps(_plain(read, found, notes), indent=2, allow_nan=False))
+        return
+    for curve in read.curves:
+        steps = f"{len(curve.steps)} steps, {curve.steps[0]:g} to {curve.steps[-1]:g}"
+        typer.echo(f"{curve.name}: {steps}" if curve.name else steps)
+        for note in curve.notes:
+            typer.echo(f"  {note}")
+        if found[curve.name] is not None:
+            typer.echo(f"{found[curve.name]!r}\n")
+    for note in notes:
+        typer.echo(note)
+    if plot is not None:
+        typer.echo(f"wrote {plot}")
+
+
+def _draw(found: dict[str, Stages | None], target: Path) -> None:
+    """The picture of every run; several have their names in the files' names."""
+    for name, one in found.items():
+        if one is None:
+            continue
+        safe = "".join(sign if sign.isalnum() else "-" for sign in name)
+        path = target.with_stem(f"{target.stem}-{safe}") if len(found) > 1 else target
+        try:
+            one.plot(unit="step").savefig(path, dpi=150)
+        except OSError as problem:
+            raise CannotWrite(path, problem) from None
+        except ValueError as problem:
+            raise InvalidInput("plot", str(path), str(problem).splitlines()[0]) from None
+
+
+def _plain(read: Log, found: dict[str, Stages | None], notes: list[str]) -> dict[str, object]:
+    runs = [
+        {
+            "name": curve.name,
+            "steps": len(curve.steps),
+            "first_step": float(curve.steps[0]),
+            "last_step": float(curve.steps[-1]),
+            "notes": list(curve.notes),
+            "stages": None if (one := found[curve.name]) is None else one.to_dict(),
+        }
+        for curve in read.curves
+    ]
+    return {"log": str(read.path), "notes": notes, "runs": runs}
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        allowed = "must be a share of the fall, 0.0001 to 0.5"
+        raise InvalidInput("smoothing", text, allowed) from None

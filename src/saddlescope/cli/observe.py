@@ -1,0 +1,156 @@
+"""`saddlescope observe`: the heads of other people's models, over checkpoints or a live run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saddlescope.cli import options
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.tables import counted
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from saddlescope.observe import AbstractAdapter, Observation
+
+EXAMPLE = """Measure every attention head of a series of checkpoints.
+
+\b
+Examples:
+  saddlescope observe runs/gpt2                      a folder of checkpoints
+  saddlescope observe 'ckpt/step*.safetensors' --out out/pythia
+  saddlescope observe a.pt b.pt --heads 12 --log train.csv
+  saddlescope observe out/observed                   what a Recorder has written
+  saddlescope observe runs/a --compare out/b         two runs side by side
+
+Reads safetensors, Hugging Face's checkpoint folders and state dicts (.pt, never arbitrary pickle).
+Writes OUT/index.html and prints what happened: stages, and the heads that changed most. What was
+observed before is not read again; an interrupted command goes on when it is given again. The exit
+code is 1 if a checkpoint could not be read.
+"""
+
+
+def observe(
+    checkpoints: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, patterns, or an observation.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder; out/observed by default.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="The family of the model, or FILE.py:NAME of your own.")
+    ] = None,
+    heads: Annotated[
+        str | None, typer.Option(help="The number of heads, where the files do not tell.")
+    ] = None,
+    fold_norms: Annotated[
+        bool, typer.Option("--fold-norms", help="Take the norms' gains into the circuits.")
+    ] = False,
+    directions: Annotated[
+        str, typer.Option(help="How many leading directions drift and turn follow.")
+    ] = "4",
+    log: Annotated[Path | None, typer.Option(help="The log that holds the run's loss.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="Another observation, to show side by side.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Write OUT/csv as well.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write OUT/tensorboard as well.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    from saddlescope.observe import load, observe_checkpoints
+    from saddlescope.observe.exports import write_csv, write_tensorboard
+    from saddlescope.observe.summary import summarise
+    from saddlescope.report import write_observation_page
+    from saddlescope.running.files import MANIFEST
+
+    if not checkpoints:
+        allowed = "must be files, folders or patterns; --help shows examples"
+        raise InvalidInput("checkpoints", "", allowed)
+    other = None if compare is None else _loaded(compare, "compare")
+    done: Observation | None = None
+    if len(checkpoints) == 1 and (Path(checkpoints[0]) / MANIFEST).is_file():
+        folder = Path(checkpoints[0])
+    else:
+        folder = out or Path("out") / "observed"
+        done = observe_checkpoints(
+            checkpoints,
+            folder,
+            adapter=_adapter(adapter),
+            heads=None if heads is None else _whole("heads", heads),
+            fold_norms=fold_norms,
+            directions=_whole("directions", directions),
+            log=log,
+        )
+        if done.problems and not (done.observed or done.known):
+            _complain(done.problems)
+            raise typer.Exit(1)
+    dataset = _loaded(folder, "checkpoints") if done is None else load(folder)
+    summary = summarise(dataset)
+    problems = [*(done.problems if done else ()), *dataset.attrs["problems"]]
+    remarks = list(done.remarks) if done else []
+    if not summary.steps:
+        raise CannotRead(f"path = {str(folder)!r}: holds no record yet")
+    written = write_csv(dataset, folder / "csv") if csv else []
+    if tensorboard:
+        written.append(write_tensorboard(dataset, folder / "tensorboard"))
+    runs = {folder.name: dataset}
+    if other is not None and compare is not None:
+        runs[compare.name if compare.name != folder.name else str(compare)] = other
+    written.append(write_observation_page(runs, folder / "index.html"))
+    if as_json:
+        found = {"problems": problems, "remarks": remarks, **summary.to_dict()}
+        typer.echo(json.dumps(found, indent=2, allow_nan=False))
+    else:
+        typer.echo(summary)
+        if other is not None and compare is not None:
+            typer.echo(f"\n{compare}:\n{summarise(other)}")
+        if done is not None:
+            known = f", {len(done.known)} known before" if done.known else ""
+            typer.echo(f"\n{counted(len(done.observed), 'checkpoint')} observed{known}")
+        for remark in remarks:
+            typer.echo(remark)
+        typer.echo("wrote " + ", ".join(map(str, written)))
+    _complain(problems)
+    if done is not None and done.problems:
+        raise typer.Exit(1)
+
+
+def _complain(problems: Iterable[str]) -> None:
+    for problem in problems:
+        typer.echo(f"saddlescope: {problem}", err=True)
+
+
+def _loaded(folder: Path, field: str) -> xr.Dataset:
+    from saddlescope.observe import load
+
+    try:
+        return load(folder)
+    except CannotRead as problem:
+        reason = str(problem).partition(": ")[2]
+        raise InvalidInput(field, str(folder), f"must be an observation: {reason}") from None
+
+
+def _whole(field: str, text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise InvalidInput(field, text, "must be a whole number, at least 1")
+    return int(text)
+
+
+def _adapter(name: str | None) -> AbstractAdapter | str | None:
+    """A known adapter by its name, or one of the user's own by FILE.py:NAME."""
+    from saddlescope.observe import AbstractAdapter
+    from saddlescope.setting.own import load_module
+
+    path, colon, attribute = (name or "").rpartition(":")
+    if not (colon and path.endswith(".py")):
+        return name
+    found = getattr(load_module("adapter", Path(path)), attribute, None)
+    own = found() if isinstance(found, type) and issubclass(found, AbstractAdapter) else found
+    if not isinstance(own, AbstractAdapter):
+        raise InvalidInput("adapter", name, "must follow saddlescope.observe.AbstractAdapter")
+    return own

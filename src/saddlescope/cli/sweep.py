@@ -1,0 +1,204 @@
+"""`saddlescope sweep`: many settings, a store, and pictures of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from saddlescope.cli import options
+from saddlescope.errors import InvalidInput
+from saddlescope.running import AbstractObserver, ProgressBar, Snapshot
+from saddlescope.running.observers import AbstractJob, Result, State
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from typer._click.core import Context
+
+EXAMPLE = """Run many settings, on this machine or on a cluster, into one labelled array.
+
+\b
+Examples:
+  saddlescope sweep plan.toml --out runs/scales              run it, or go on with it
+  saddlescope sweep plan.toml --dry-run                      points, time and size
+  saddlescope sweep plan.toml --out runs/scales --extend     append what axes have grown by
+  saddlescope sweep plan.toml --out runs/scales --cluster tcp://host:8786
+  saddlescope sweep plot runs/scales --x init_scale --y rank --color drops
+  saddlescope sweep page runs/scales                         a page with the axes as sliders
+
+A plan is a TOML file with a [base], [axes] over its fields, and what to keep; docs/sweeps.md and
+examples/sweeps show some. Whatever is interrupted or killed, the same command goes on.
+"""
+RUN = """Run a plan, or go on with it.
+
+\b
+Examples:
+  saddlescope sweep plan.toml --out runs/scales
+  saddlescope sweep plan.toml --out runs/scales --workers 4
+  saddlescope sweep plan.toml --out runs/scales --cluster tcp://host:8786
+  saddlescope sweep plan.toml --out runs/scales --retry-failed
+
+The exit code is 1 if a point failed or diverged; what happened is in the array's `reason`.
+"""
+PLOT = """Draw a store: a heat map over two axes, or lines over one.
+
+\b
+Examples:
+  saddlescope sweep plot STORE --x init_scale --y rank --color drops
+  saddlescope sweep plot STORE --x init_scale --y final_loss --color heads
+  saddlescope sweep plot STORE --x init_scale --y drop_time --at drop=1 --out drops.pdf
+
+Heat maps show means over seeds, lines the median with 10 to 90 % of them. Axes that are not named
+become small multiples, or are fixed by --at.
+"""
+PAGE = """Write a page of a store: one file, with the axes as sliders, for any browser, offline.
+
+\b
+Example:
+  saddlescope sweep page STORE --out sweep.html
+"""
+
+
+class PlanOrVerb(TyperGroup):
+    """A group in which whatever is no verb is a plan to be run."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+Store = Annotated[Path, typer.Argument(help="The store of a sweep.")]
+
+
+def run(
+    plan: Annotated[Path, typer.Argument(help="The plan, as TOML.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The store; runs/NAME-OF-THE-PLAN by default.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the plan, and say what it takes.")
+    ] = False,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Append what axes have grown by.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run once more what failed or diverged.")
+    ] = False,
+    cluster: Annotated[
+        str | None, typer.Option(help="The address of a Dask scheduler, tcp://host:8786.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes on this machine; one a core by default, 0: none.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    from saddlescope.sweep import Sweep
+
+    if workers is not None and workers < 0:
+        raise InvalidInput("workers", workers, "must be a whole number, at least 0")
+    sweep = Sweep.load(plan)
+    if dry_run:
+        estimate = sweep.estimate()
+        typer.echo(json.dumps(vars(estimate), indent=2) if as_json else str(estimate))
+        return
+    store = out or Path("runs") / plan.stem
+    array = sweep.run(
+        store,
+        workers=workers,
+        cluster=cluster,
+        extend=extend,
+        retry_failed=retry_failed,
+        observers=[ProgressBar("sweep"), _Address()],
+    )
+    failed = _report(array, store, as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def plot(
+    store: Store,
+    x: Annotated[str, typer.Option(help="The axis along the bottom.")],
+    y: Annotated[str, typer.Option(help="An axis (a heat map) or something kept (lines).")],
+    color: Annotated[
+        str | None, typer.Option(help="What a heat map shows; of lines, an axis.")
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="AXIS=VALUE: fix an axis (may be repeated).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The picture: .png, .pdf or .svg; STORE.png by default.")
+    ] = None,
+) -> None:
+    from saddlescope.running.files import make_folder, replacing
+    from saddlescope.sweep import Sweep
+    from saddlescope.sweep.picture import draw
+
+    target = out or store.with_name(f"{store.name}.png")
+    if target.suffix not in (".png", ".pdf", ".svg"):
+        raise InvalidInput("out", str(target), "must end in .png, .pdf or .svg")
+    drawing = draw(Sweep.open(store), x=x, y=y, color=color, at=_pairs(at or []))
+    make_folder(target.parent)
+    with replacing(target) as path:
+        drawing.savefig(path, dpi=160, format=target.suffix[1:])
+    typer.echo(f"wrote {target}")
+
+
+def page(
+    store: Store,
+    out: Annotated[Path | None, typer.Option(help="The page; STORE.html by default.")] = None,
+) -> None:
+    from saddlescope.sweep import Sweep
+    from saddlescope.sweep.page import write_sweep_page
+
+    target = out or store.with_name(f"{store.name}.html")
+    typer.echo(f"wrote {write_sweep_page(Sweep.open(store), target)}")
+
+
+class _Address(AbstractObserver):
+    """Says, to whoever watches, where Dask shows how far it has come."""
+
+    def begin(self, job: AbstractJob[State, Result]) -> None:
+        from saddlescope.sweep._job import SweepJob
+
+        if isinstance(job, SweepJob) and job.address and sys.stderr.isatty():
+            typer.echo(f"Dask's dashboard: {job.address}", err=True)
+
+    def observe(self, snapshot: Snapshot[State, Result]) -> None:
+        """Nothing changes."""
+
+
+def _report(array: xr.Dataset, store: Path, as_json: bool) -> int:
+    """Say what has come of it; how many points failed."""
+    from saddlescope.sweep.subjects import Status
+
+    status, reasons = array["status"].to_numpy(), array["reason"].to_numpy()
+    counts = {one.name.lower(): int((status == one).sum()) for one in Status}
+    failed = counts["diverged"] + counts["failed"]
+    said = sorted({str(text) for text in reasons[status >= Status.DIVERGED].tolist() if text})
+    if as_json:
+        values = {"store": str(store), "sizes": dict(array.sizes), "status": counts}
+        typer.echo(json.dumps({**values, "reasons": said}, indent=2))
+        return failed
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    typer.echo(f"{status.size} points: {listed}")
+    for text in said[:5]:
+        typer.echo(f"  {text}")
+    if len(said) > 5:
+        typer.echo(f"  … and {len(said) - 5} other reasons")
+    typer.echo(f"wrote {store}")
+    return failed
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InvalidInput("at", word, "must be AXIS=VALUE")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,81 @@
+"""What is known of settings before they are carried out: who can share a program, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from saddlescope.dynamics._batch import can_be_padded
+from saddlescope.dynamics._expected import expected_seconds, expected_steps
+from saddlescope.dynamics._frame import Frame
+from saddlescope.dynamics._many import program_key
+from saddlescope.dynamics._prepared import Prepared
+from saddlescope.setting import Setting
+
+__all__ = ["Forecast", "Forecaster", "Frame"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is known of a setting before it is carried out.
+
+    - `key`: equal for those that can share a program.
+    - `seconds`: about how long a row of it keeps a core busy.
+    - `sizes`: its own sizes, by name, of which a frame takes the largest.
+    """
+
+    key: Hashable
+    seconds: float
+    sizes: Mapping[str, int]
+
+
+class Forecaster:
+    """Forecasts settings; those that differ in their start alone share most of the work.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.6, .3], context_length=31)
+    >>> flow = ss.GradientFlow(until=200)
+    >>> two, three = (ss.Setting(ss.SeparateAttention(heads), task, flow) for heads in (3, 4))
+    >>> forecaster = Forecaster()
+    >>> forecaster.of(two).sizes["heads"]
+    3
+    >>> forecaster.of(two).seconds < forecaster.of(three).seconds
+    True
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[Prepared, Hashable]] = {}
+
+    def of(self, setting: Setting) -> Forecast:
+        """The forecast of one of them; bad input that only a run would meet is found here."""
+        parts = (setting.model, setting.task, setting.method, setting.record)
+        # A prepared setting holds its parts, so that none of these numbers is given away again.
+        place = tuple(map(id, parts))
+        if place not in self._known:
+            prepared = Prepared(
+                Setting(*parts[:3], setting.init, setting.record, setting.seeds[:1])
+            )
+            self._known[place] = prepared, program_key(prepared)
+        prepared, key = self._known[place]
+        steps = expected_steps(prepared, setting.init)
+        return Forecast(key, expected_seconds(prepared, steps), _sizes(prepared))
+
+
+def frame_of(sizes: Mapping[str, int], rows: int) -> Frame:
+    """What settings of these largest sizes are padded to."""
+    plain = ("dimension", "points", "drops", "padded")
+    inert = tuple((name, size) for name, size in sizes.items() if name not in plain)
+    return Frame(inert if sizes["padded"] else (), sizes["dimension"], sizes["points"], rows)
+
+
+def _sizes(prepared: Prepared) -> dict[str, int]:
+    model, marks = prepared.setting.model, prepared.problem.marks
+    sizes = {name: getattr(model, name) for name in model.inert_sizes}
+    if marks is not None:
+        sizes["drops"] = int(marks.middles.shape[-1])
+    return {
+        **sizes,
+        "dimension": prepared.setting.task.dimension,
+        "points": len(prepared.grid),
+        "padded": int(can_be_padded(prepared)),
+    }

@@ -1,0 +1,86 @@
+"""Gradient descent in lanes: a whole segment of steps in one kernel."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from saddlescope.dynamics.kernels._landscape import Landscape
+from saddlescope.dynamics.kernels._lanes import Block
+from saddlescope.dynamics.kernels._launch import launch
+from saddlescope.dynamics.kernels._records import Recorder, Watch
+from saddlescope.dynamics.methods._problem import Problem
+from saddlescope.dynamics.methods._stepping import StepState
+from saddlescope.dynamics.methods._steps import GradientStep
+from saddlescope.running.programs import compiled
+
+
+def advance(problem: Problem[GradientStep], state: StepState, budget: int) -> tuple[StepState, int]:
+    """Take at most `budget` steps; the new state and the steps that all groups have taken."""
+    moved = _advance(problem, state, jnp.asarray(budget))
+    steps = moved.step - state.step
+    return moved, int(steps.max()) * (len(steps) // problem.group)
+
+
+@compiled
+def _advance(problem: Problem[GradientStep], state: StepState, budget: Int[Array, ""]) -> StepState:
+    return launch(_segment, problem, state, budget)
+
+
+def _segment(
+    problem: Problem[GradientStep], state: StepState, block: Block, budget: Int[Array, ""]
+) -> None:
+    """What a block does."""
+    landscape = Landscape.of(block, problem, 2 * block.read(problem.rule.rate))
+    recorder = Recorder.of(block, problem, state.records)
+    watch = Watch.of(block, problem, state.records.notes)
+
+    def unfinished(carry: PyTree[Array]) -> Array:
+        _, _, _, place, _, taken = carry
+        return (taken < budget) & block.any(recorder.active(place))
+
+    def leg(carry: PyTree[Array]) -> PyTree[Array]:
+        vector, effective_map, step, place, seen, taken = carry
+        active = recorder.active(place)
+        # All go as far as the nearest record of one of them; those of one setting are in step.
+        ahead = (place.due - step).astype(jnp.int32)
+        count = jnp.minimum(block.least(jnp.where(active, ahead, budget)), budget - taken)
+
+        def move(done: Array, carried: PyTree[Array]) -> PyTree[Array]:
+            vector, effective_map, seen = carried
+            moved = landscape.velocity(vector, effective_map)
+            vector = [one + change for one, change in zip(vector, moved, strict=True)]
+            effective_map = landscape.effective_map(vector)
+            if watch is not None:
+                begin = (step + done.astype(step.dtype)).astype(landscape.gain.dtype)
+                at = landscape.loss(effective_map), landscape.diagonal(effective_map)
+                seen = watch.after_step(seen, active, (begin, begin + 1), at)
+            return vector, effective_map, seen
+
+        vector, effective_map, seen = jax.lax.fori_loop(
+            0, count, move, (vector, effective_map, seen)
+        )
+        sound = active & (block.total(sum(0 * one for one in vector)) == 0)
+        loss = landscape.loss(effective_map)
+        place = recorder.write(place, active & (ahead == count), vector, loss)
+        place = recorder.failing(place, active & ~sound)
+        # A seed that fails keeps the weights that were last seen finite.
+        block.write_vector(state.weights, vector, sound)
+        step = step + jnp.where(sound, count, 0).astype(step.dtype)
+        return vector, effective_map, step, place, seen, taken + count
+
+    vector = block.read_vector(state.weights)
+    begun = (
+        vector,
+        landscape.effective_map(vector),
+        block.read(state.step),
+        recorder.begin(),
+        None if watch is None else watch.begin(),
+        jnp.zeros((), jnp.int32),
+    )
+    _, _, step, place, seen, _ = jax.lax.while_loop(unfinished, leg, begun)
+    block.write(state.step, step, block.inside)
+    recorder.end(place)
+    if watch is not None and seen is not None:
+        watch.end(seen)

@@ -1,0 +1,71 @@
+"""The loss and its slope in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from saddlescope.dynamics.kernels._heads import AbstractHeads, Matrix, heads_of
+from saddlescope.dynamics.kernels._lanes import Block, Lane
+from saddlescope.dynamics.methods._problem import Problem
+from saddlescope.risk import DiagonalRisk
+
+
+@dataclass(frozen=True)
+class Landscape:
+    r"""$G_{ab} = c_a\delta_{ab} - b_a\kappa_b W_{ab}$ of every trajectory, times a rate."""
+
+    block: Block
+    heads: AbstractHeads
+    inverse_rate: Lane
+    label_power: Lane
+    drive: list[Lane]
+    """Rate, gain and $c_a$ multiplied."""
+    steepness: Matrix
+    r"""Rate, squared gain and $-b_a\kappa_b$ multiplied."""
+    gain: Lane
+
+    @classmethod
+    def of(cls, block: Block, problem: Problem, rate: Lane) -> Landscape:
+        """Of a problem whose arrays are in the GPU's memory."""
+        layout, risk = block.layout, problem.risk
+        assert isinstance(risk, DiagonalRisk)
+        heads = heads_of(problem.model, block.kernel.heads(layout), layout.dimension)
+        axes = range(layout.dimension)
+        gain = block.read(risk.gain)
+        scale = rate * gain
+        return cls(
+            block,
+            heads,
+            1 / rate,
+            block.read(risk.label_power),
+            [scale * block.read(risk.drive, a, a) for a in axes],
+            [[(-scale * gain) * block.read(risk.curvature, a, b) for b in axes] for a in axes],
+            gain,
+        )
+
+    def effective_map(self, vector: Sequence[Lane]) -> Matrix:
+        """W of every trajectory, without the gain."""
+        parts = self.heads.effective_map(vector)
+        return [[self.block.total(part) for part in row] for row in parts]
+
+    def velocity(self, vector: Sequence[Lane], effective_map: Matrix) -> list[Lane]:
+        r"""$-\frac12\partial L/\partial w$ times the rate."""
+        rows = zip(self.steepness, effective_map, strict=True)
+        force = [[s * w for s, w in zip(*row, strict=True)] for row in rows]
+        for axis, drive in enumerate(self.drive):
+            force[axis][axis] = drive + force[axis][axis]
+        return self.heads.pull_back(vector, force)
+
+    def loss(self, effective_map: Matrix) -> Lane:
+        """The loss of every trajectory."""
+        gained = []
+        for axis, row in enumerate(effective_map):
+            for other, w in enumerate(row):
+                slope = self.steepness[axis][other] * w
+                gained.append(w * (slope + 2 * self.drive[axis] if axis == other else slope))
+        return self.label_power - self.inverse_rate * sum(gained[1:], gained[0])
+
+    def diagonal(self, effective_map: Matrix) -> list[Lane]:
+        """The diagonal of W, gain included."""
+        return [self.gain * row[axis] for axis, row in enumerate(effective_map)]

@@ -1,0 +1,78 @@
+"""Which ensembles a kernel carries out, and how it divides them among lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+
+from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention
+from saddlescope.dynamics.methods._layout import Layout
+from saddlescope.risk import AbstractRisk, DiagonalRisk
+
+if TYPE_CHECKING:
+    from saddlescope.dynamics.methods.base import AbstractMethod
+
+# Numbers of a trajectory that a lane keeps in registers: its weights, and for a flow the slopes of
+# a step too. A lane that holds more spills, and its program takes long to compile.
+_MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
+# Of a larger map the program would be too long.
+_MOST_DIMENSIONS = 8
+_MOST_LANES = 32
+# On an H200 the kernel of a flow takes a minute to compile, that of a descent eight seconds.
+_FEWEST_FLOWS, _FEWEST_DESCENTS = 4096, 1024
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How an ensemble is divided: a block of trajectories, and the heads of each among lanes."""
+
+    lanes: int
+    """How many lanes share the heads of a trajectory; a power of two."""
+    block: int
+    """Trajectories in a block; a power of two."""
+    warps: int
+    is_interpreted: bool = False
+    """Whether Pallas' interpreter runs it, which needs no GPU."""
+
+    def heads(self, layout: Layout) -> int:
+        """How many heads a lane holds."""
+        return -(-_heads(layout) // self.lanes)
+
+
+def choose_kernel(
+    method: AbstractMethod, model: AbstractAttention, risk: AbstractRisk, layout: Layout, rows: int
+) -> Kernel | None:
+    """The kernel for an ensemble of `rows`, None where XLA does better or there is no GPU.
+
+    Linear attention in the common eigenbasis, with a map small enough for the registers, and enough
+    trajectories to be worth the compiling.
+    """
+    if jax.default_backend() != "gpu" or not method.has_kernel:
+        return None
+    is_flow, heads, lanes = not method.counts_steps, _heads(layout), 1
+    if rows < (_FEWEST_FLOWS if is_flow else _FEWEST_DESCENTS):
+        return None
+    if not _is_small(model, risk, layout):
+        return None
+    most = _MOST_OF_FLOW if is_flow else _MOST_OF_DESCENT
+    while -(-heads // lanes) * layout.size // heads > most:
+        lanes *= 2
+        if lanes > min(_MOST_LANES, 2 * heads):
+            return None
+    return Kernel(lanes, block=16, warps=4) if is_flow else Kernel(lanes, block=64, warps=2)
+
+
+def _is_small(model: AbstractAttention, risk: AbstractRisk, layout: Layout) -> bool:
+    return bool(
+        isinstance(model, MergedAttention | SeparateAttention)
+        and model.is_linear
+        and model.blocks == "reduced"
+        and isinstance(risk, DiagonalRisk)
+        and layout.dimension <= _MOST_DIMENSIONS
+    )
+
+
+def _heads(layout: Layout) -> int:
+    return layout.shapes[0][1][0]

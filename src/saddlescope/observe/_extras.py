@@ -1,0 +1,19 @@
+"""Packages that not everybody has: one line says what to install."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from saddlescope.errors import InvalidInput
+
+_EXTRA = "observe"
+
+
+def require(name: str) -> ModuleType:
+    """A module, or `InvalidInput` with the extra that brings it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        allowed = f"is not installed: pip install 'saddlescope[{_EXTRA}]'"
+        raise InvalidInput("package", missing.name, allowed) from None

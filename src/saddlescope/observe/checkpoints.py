@@ -1,0 +1,222 @@
+"""`observe_checkpoints`: the measures of every head over a series of saved models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from saddlescope.checks import AnyArray, whole_number
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.observe._digest import digest_of
+from saddlescope.observe._heads import HeadOptions
+from saddlescope.observe._opened import Opened, opened
+from saddlescope.observe._places import Checkpoint, find_checkpoints
+from saddlescope.observe._watch import Extra, Watch
+from saddlescope.observe.adapters import AbstractAdapter
+from saddlescope.observe.logs import history_losses, read_log
+from saddlescope.observe.store import CHECKPOINTS, Record, Store
+from saddlescope.running.files import as_path
+from saddlescope.running.progress_bar import ProgressBar
+from saddlescope.tables import counted
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What `observe_checkpoints` did.
+
+    - `observed`: the steps that were measured; `known`: those that were measured before.
+    - `problems`: checkpoints that could not be, each in a line.
+    - `remarks`: duplicates, gaps and changes of shape.
+    """
+
+    out: Path
+    observed: tuple[int, ...]
+    known: tuple[int, ...]
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def observe_checkpoints(
+    places: Iterable[object],
+    out: str | Path,
+    *,
+    adapter: AbstractAdapter | str | None = None,
+    heads: object = None,
+    fold_norms: bool = False,
+    directions: int = 4,
+    log: str | Path | None = None,
+) -> Observation:
+    """Measure every head of every checkpoint, and write the records to the folder `out`.
+
+    `places` are files (safetensors, or state dicts in .pt, .pth, .bin or .ckpt), folders of such
+    files or of Hugging Face's checkpoints, sharded or not, and glob patterns. Steps come from the
+    names, from `trainer_state.json` or from the files' own metadata. One checkpoint is open at a
+    time and its attention weights are read as they are needed. What was observed before is not
+    read again: the same call goes on where it was interrupted. The losses in `trainer_state.json`,
+    or in the log that `log` names, are kept beside. Other options are those of `look`.
+    """
+    given = {} if heads is None else {"heads": whole_number("heads", heads)}
+    options = HeadOptions(directions, fold_norms, adapter)
+    found = find_checkpoints([places] if isinstance(places, str | Path) else places)
+    curve = None if log is None else read_log(log).only
+    store = Store.open(as_path("out", out), CHECKPOINTS, resume=True)
+    try:
+        series = _Series(Watch(store, options), options, given)
+        series.go_through(found)
+        if curve is not None:
+            arrays = {"loss_step": curve.steps, "loss": curve.losses}
+            store.append(Record(int(curve.steps[-1]), arrays=arrays))
+    finally:
+        store.close()
+    return series.done()
+
+
+class _Series:
+    """The checkpoints of one run, looked at one after the other."""
+
+    def __init__(self, watch: Watch, options: HeadOptions, given: Mapping[str, object]) -> None:
+        self._watch, self._options, self._given = watch, options, given
+        self._records = [record for record in watch.store.records() if record.layers]
+        self._observed: list[int] = []
+        self._known: list[int] = []
+        self._problems: list[str] = []
+        self._remarks: list[str] = []
+
+    def go_through(self, found: Sequence[Checkpoint]) -> None:
+        """Look at every checkpoint in the order of their steps."""
+        stamps = {
+            tuple(sorted((name, one.source[name]) for name in ("path", "bytes", "written"))): one
+            for one in self._records
+        }
+        waiting: list[tuple[int, Checkpoint]] = []
+        unnumbered: list[Checkpoint] = []
+        for checkpoint in found:
+            known = stamps.get(tuple(sorted(checkpoint.stamp.items())))
+            if known is not None:
+                self._known.append(known.step)
+                continue
+            step = self._step_of(checkpoint)
+            if step is None:
+                unnumbered.append(checkpoint)
+            else:
+                waiting.append((step, checkpoint))
+        waiting.sort(key=lambda pair: pair[0])
+        if unnumbered and not waiting and not self._records:
+            self._remarks.append(
+                "neither names nor metadata tell steps: the checkpoints are counted from 0"
+            )
+            waiting, unnumbered = list(enumerate(unnumbered)), []
+        total = len(waiting) + len(unnumbered)
+        with ProgressBar("observing") as bar:
+            for place, (step, checkpoint) in enumerate(waiting):
+                bar.show(place / total, checkpoint.path.name)
+                self._try(step, checkpoint)
+            for checkpoint in unnumbered:
+                self._try(None, checkpoint)
+
+    def done(self) -> Observation:
+        """What came of it."""
+        gaps = _gaps(sorted({record.step for record in self._records}))
+        shapes = _shape_changes(self._records)
+        return Observation(
+            self._watch.store.path,
+            tuple(sorted(self._observed)),
+            tuple(sorted(set(self._known))),
+            tuple(self._problems),
+            (*self._remarks, *gaps, *shapes),
+        )
+
+    def _step_of(self, checkpoint: Checkpoint) -> int | None:
+        """From the Trainer's state, the name, or else from the content."""
+        state = checkpoint.trainer_state().get("global_step")
+        if isinstance(state, int):
+            return state
+        if checkpoint.named_step is not None:
+            return checkpoint.named_step
+        try:
+            with opened(checkpoint, self._given) as content:
+                return content.step
+        except CannotRead:
+            # It is told when its turn comes.
+            return None
+
+    def _try(self, step: int | None, checkpoint: Checkpoint) -> None:
+        try:
+            with opened(checkpoint, self._given) as content:
+                self._look(step, checkpoint, content)
+        except CannotRead as problem:
+            self._problems.append(str(problem))
+        except InvalidInput as problem:
+            self._problems.append(f"path = {str(checkpoint.path)!r}: {problem}")
+
+    def _look(self, step: int | None, checkpoint: Checkpoint, content: Opened) -> None:
+        shown = str(checkpoint.path)
+        digest = digest_of(content.weights, self._options.adapter)
+        twin = next((one for one in self._records if one.source.get("hash") == digest), None)
+        same = next((one for one in self._records if one.step == step), None)
+        if twin is not None and twin.source["path"] == shown:
+            # Written again as it was.
+            self._known.append(twin.step)
+            return
+        if twin is not None and step in (None, twin.step):
+            self._remarks.append(f"{shown}: the same weights as {twin.source['path']}, left out")
+            return
+        if step is None:
+            allowed = "neither its name nor its metadata tells its step"
+            raise CannotRead(f"path = {shown!r}: {allowed}")
+        if same is not None and same.source.get("path") != shown:
+            path = same.source["path"]
+            raise CannotRead(
+                f"path = {shown!r}: is of step {step}, as {path} is, with other weights"
+            )
+        if twin is not None:
+            self._remarks.append(f"{shown}: the same weights as {twin.source['path']}")
+        source = {**checkpoint.stamp, "hash": digest}
+        extra = Extra(_trainer_losses(checkpoint), source=source)
+        record = self._watch.look(step, content.weights, extra)
+        self._watch.keep()
+        if not record.arrays:
+            self._problems.append(f"path = {shown!r}: {record.problems[0]}")
+        self._records.append(record)
+        self._observed.append(step)
+
+
+def _trainer_losses(checkpoint: Checkpoint) -> dict[str, AnyArray]:
+    steps, losses = history_losses(checkpoint.trainer_state().get("log_history"))
+    if not steps:
+        return {}
+    return {"loss_step": np.array(steps), "loss": np.array(losses)}
+
+
+def _gaps(steps: Sequence[int]) -> list[str]:
+    """Where a checkpoint seems to be missing: a longer stride between two equal ones."""
+    strides = np.diff(steps)
+    found = []
+    for place in range(1, len(strides) - 1):
+        before, stride, after = strides[place - 1 : place + 2].tolist()
+        if before == after and stride > before and stride % before == 0:
+            first, last = steps[place], steps[place + 1]
+            missing = counted(stride // before - 1, "checkpoint")
+            found.append(f"a gap from step {first} to step {last}: {missing} missing by the stride")
+    return found
+
+
+def _shape_changes(records: Sequence[Record]) -> list[str]:
+    ordered = sorted(records, key=lambda record: record.step)
+    found, before = [], None
+    for record in ordered:
+        shape = record.arrays["qk_spectrum"].shape if "qk_spectrum" in record.arrays else None
+        if before is not None and shape is not None and shape != before:
+            found.append(
+                f"step {record.step}: {_in_words(shape)}, where there were {_in_words(before)}"
+            )
+        before = shape or before
+    return found
+
+
+def _in_words(shape: tuple[int, ...]) -> str:
+    layers, heads, size = shape
+    return f"{counted(layers, 'layer')} of {counted(heads, 'head')} of size {size}"

@@ -1,0 +1,78 @@
+"""`LightningCallback`: a `Recorder` inside Lightning's Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saddlescope.observe._extras import require
+from saddlescope.observe.recorder import Recorder, place_of
+
+require("lightning")
+from lightning.pytorch import Callback  # noqa: E402
+
+if TYPE_CHECKING:
+    from lightning.pytorch import LightningModule, Trainer
+    from torch import Tensor
+
+
+class LightningCallback(Callback):
+    """Measures every head while a Trainer fits: `Trainer(…, callbacks=[LightningCallback()])`.
+
+    Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
+    knows. `out` is by default the folder `observed` in the Trainer's. Steps are the optimiser's;
+    the loss of a step is that of its last batch where batches are accumulated.
+    """
+
+    def __init__(
+        self, every: object = 100, *, out: str | Path | None = None, **options: object
+    ) -> None:
+        self._every, self._out, self._options = every, out, options
+        self.recorder: Recorder | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin, or go on where a checkpoint was restored."""
+        if not trainer.is_global_zero:
+            return
+        done = trainer.global_step
+        out = place_of(self._out, Path(trainer.default_root_dir), is_new=done == 0)
+        self._last = done
+        self.recorder = Recorder(
+            pl_module,
+            self._every,
+            out=out,
+            resume=done > 0,
+            start=done,
+            **self._options,  # type: ignore[arg-type]
+        )
+
+    def on_train_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Tensor | Mapping[str, Tensor] | None,
+        batch: object,
+        batch_idx: int,
+    ) -> None:
+        """Tell of an optimiser's step, if the batch came to one."""
+        if self.recorder is None or trainer.global_step == self._last:
+            return
+        self._last = trainer.global_step
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        self.recorder.step(loss, step=trainer.global_step)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Record the last step."""
+        self._close()
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        """Record the step at which training broke off."""
+        self._close()
+
+    def _close(self) -> None:
+        if self.recorder is not None:
+            self.recorder.close()
+            self.recorder = None

@@ -1,0 +1,22 @@
+"""Sweeps: many settings, resumable, on one machine or a cluster; one labelled array."""
+
+from saddlescope.sweep._sweep import Estimate, Sweep
+from saddlescope.sweep.axes import (
+    integers,
+    linear_range,
+    log_range,
+    log_uniform,
+    uniform,
+    zipped,
+)
+
+__all__ = [
+    "Estimate",
+    "Sweep",
+    "integers",
+    "linear_range",
+    "log_range",
+    "log_uniform",
+    "uniform",
+    "zipped",
+]

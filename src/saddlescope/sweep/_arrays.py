@@ -1,0 +1,155 @@
+"""A store's arrays as files: what zarr would write, so that every file is written our way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.sweep._manifest import Manifest
+from saddlescope.sweep.kernel import BatchResult
+from saddlescope.sweep.subjects import Column, Status
+
+if TYPE_CHECKING:
+    import zarr
+    from zarr.abc.codec import BytesBytesCodec
+
+ABOUT = "about"
+STATUS, REASON = "status", "reason"
+_ROOT = "saddlescope_sweep"
+_TEXT = "zarr.json"
+
+
+class Arrays:
+    """The arrays of a store, over rows in batch order: columns, `status`, `reason`, coordinates.
+
+    They are made in memory; `metadata` and `encode` give the files that a folder of them has.
+    """
+
+    def __init__(self, manifest: Manifest, labels: Mapping[str, AnyArray]) -> None:
+        import zarr
+
+        self.manifest = manifest
+        self._files: dict[str, object] = {}
+        store = zarr.storage.MemoryStore(self._files)  # type: ignore[arg-type]
+        attributes = {"coordinates": " ".join(labels), _ROOT: manifest.to_dict()}
+        root = zarr.create_group(store, zarr_format=3, attributes=attributes)
+        root.create_group(ABOUT)
+        self._arrays = {one.name: self._create(root, one, float, np.nan) for one in self.columns}
+        self._arrays[REASON] = self._create(root, Column(REASON), str, "")
+        # The last one: a batch is there once it is.
+        self._arrays[STATUS] = self._create(root, Column(STATUS), np.int8, int(Status.MISSING))
+        for name, values in labels.items():
+            _keep_labels(root, name, values)
+        self._plain = dict(self._bytes())
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What is kept of every row."""
+        return self.manifest.columns
+
+    @property
+    def metadata(self) -> dict[str, bytes]:
+        """The files of an empty store, by their path in it."""
+        return self._plain
+
+    def chunk_path(self, name: str, number: int) -> str:
+        """The file that holds an array's part of a batch."""
+        array = self._arrays[name]
+        place = (number, *([0] * (array.ndim - 1)))
+        return f"{name}/{array.metadata.encode_chunk_key(place)}"
+
+    def encode(self, result: BatchResult) -> Iterator[tuple[str, bytes]]:
+        """The files of a batch, in the order in which they are to be written."""
+        chunk, number = self.manifest.chunk, result.number
+        whole: dict[str, AnyArray] = {
+            **result.columns,
+            REASON: np.array(result.reasons, dtype=object),
+            STATUS: result.status,
+        }
+        for name, array in self._arrays.items():
+            values = whole[name]
+            filled = np.full((chunk, *values.shape[1:]), array.fill_value, dtype=values.dtype)
+            filled[: len(values)] = values
+            array[number * chunk : (number + 1) * chunk] = filled
+            path = self.chunk_path(name, number)
+            yield path, _as_bytes(self._files.pop(path))
+
+    def read_status(self, folder: Path, number: int) -> AnyArray | None:
+        """How the rows of a batch stand; None where a file of it is missing or damaged."""
+        chunk = self.manifest.chunk
+        rows = slice(number * chunk, (number + 1) * chunk)
+        paths = [self.chunk_path(name, number) for name in self._arrays]
+        try:
+            for path in paths:
+                self._files[path] = _buffer((folder / path).read_bytes())
+            status = [np.asarray(array[rows]) for array in self._arrays.values()][-1]
+        except Exception:
+            # Whatever a damaged file makes zarr's codecs run into.
+            return None
+        finally:
+            for path in paths:
+                self._files.pop(path, None)
+        return status if status.any() else None
+
+    def _create(self, root: zarr.Group, column: Column, kind: object, fill: object) -> zarr.Array:
+        chunk = self.manifest.chunk
+        return root.create_array(
+            column.name,
+            shape=(self.manifest.batches * chunk, *column.sizes),
+            chunks=(chunk, *column.sizes),
+            dtype=kind,  # type: ignore[arg-type]
+            fill_value=fill,
+            dimension_names=("row", *column.axes),
+            compressors=_codecs(),
+            config={"write_empty_chunks": True},
+        )
+
+    def _bytes(self) -> Iterator[tuple[str, bytes]]:
+        # What identifies the store first.
+        for name in sorted(self._files, key=lambda name: (name != _TEXT, name)):
+            yield name, _as_bytes(self._files[name])
+
+
+def manifest_in(text: str) -> Manifest | None:
+    """The manifest that the root of a store's arrays has a copy of, if it is one."""
+    try:
+        return Manifest.from_dict(json.loads(text)["attributes"][_ROOT])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _keep_labels(root: zarr.Group, name: str, values: AnyArray) -> None:
+    texts = values.dtype.kind in "OUT"
+    array = root.create_array(
+        name,
+        shape=values.shape,
+        chunks=(max(len(values), 1),),
+        dtype=str if texts else values.dtype,
+        fill_value="" if texts else 0,
+        dimension_names=("row",),
+        compressors=_codecs(),
+        config={"write_empty_chunks": True},
+    )
+    array[:] = values
+
+
+def _codecs() -> list[BytesBytesCodec]:
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    return [ZstdCodec(level=1), Crc32cCodec()]
+
+
+def _buffer(content: bytes) -> object:
+    from zarr.core.buffer import default_buffer_prototype
+
+    return default_buffer_prototype().buffer.from_bytes(content)
+
+
+def _as_bytes(buffer: object) -> bytes:
+    content: bytes = buffer.to_bytes()  # type: ignore[attr-defined]
+    return content

@@ -1,0 +1,79 @@
+"""Carrying out a sweep: batches are handed out, what comes back is written, a border at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.running.observers import AbstractJob, Saved
+from saddlescope.sweep.pools import AbstractPool
+from saddlescope.sweep.store import Store
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# How long to wait for a batch before whoever looks on is told.
+_WAIT = 0.3
+
+
+class SweepJob(AbstractJob[int, "xr.Dataset"]):
+    """The batches of a store that are not there yet; its state is how many are."""
+
+    first_budget = 1
+    has_even_pace = False
+
+    def __init__(self, store: Store, pool: AbstractPool) -> None:
+        self._store, self._pool = store, pool
+        self._left = deque(np.flatnonzero(~store.done).tolist())
+        self._rows, self._seconds = store.rows, store.seconds
+        self._before = int(self._rows[store.done].sum())
+        self._began = time.monotonic()
+
+    @property
+    def digest(self) -> str:
+        return self._store.manifest.digest
+
+    @property
+    def address(self) -> str | None:
+        """Where Dask shows how far it has come, if it does."""
+        return self._pool.address
+
+    def begin(self) -> int:
+        return int(self._store.done.sum())
+
+    def advance(self, state: int, budget: int) -> tuple[int, int]:
+        while self._left and self._pool.has_room:
+            self._pool.submit(self._store.batch(self._left.popleft()))
+        results = self._pool.collect(_WAIT)
+        for result in results:
+            self._store.write(result)
+        return self.begin(), len(results)
+
+    def is_finished(self, state: int) -> bool:
+        return bool(self._store.done.all())
+
+    def share(self, state: int) -> float:
+        done = self._seconds[self._store.done].sum()
+        return float(done / self._seconds.sum())
+
+    def headline(self, state: int) -> str:
+        done, failed = self._rows[self._store.done].sum(), self._store.failures.sum()
+        rate = (done - self._before) / max(time.monotonic() - self._began, 1e-9)
+        said = f"{done} of {self._rows.sum()} points, {rate:.3g}/s"
+        return said + (f", {failed} failed" if failed else "")
+
+    def dataset(self, state: int) -> xr.Dataset:
+        return self._store.dataset()
+
+    def result(self, state: int) -> xr.Dataset:
+        return self._store.dataset()
+
+    def save(self, state: int) -> Saved:
+        return Saved((self._store.done.copy(),))
+
+    def restore(self, saved: Saved) -> int:
+        # What is there is in the store.
+        return self.begin()

@@ -1,0 +1,74 @@
+"""The rows of a store as one array over the axes of its plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import CannotRead
+from saddlescope.sweep._arrays import REASON, STATUS
+from saddlescope.sweep._manifest import Manifest
+from saddlescope.sweep.plan import POINT
+from saddlescope.sweep.subjects import Status
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
+    """The rows of a store over the axes of its plan; NaN where a row is not there yet."""
+    import xarray as xr
+
+    try:
+        rows = xr.open_zarr(path, consolidated=False, zarr_format=3, chunks=None).load()
+    except Exception as problem:
+        # Whatever a damaged file makes zarr run into.
+        said = " ".join(str(problem).split())
+        raise CannotRead(
+            f"store = {str(path)!r}: is damaged ({said}); the same sweep command mends it"
+        ) from None
+    dimensions = dict(manifest.dimensions)
+    # While a store is extended its arrays have grown before its manifest has.
+    rows = rows.isel(row=slice(manifest.batches * manifest.chunk))
+    places = [_look_up(rows[name].to_numpy(), labels) for name, labels in dimensions.items()]
+    there = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([p >= 0 for p in places], axis=0)
+    shape = tuple(len(labels) for labels in dimensions.values())
+    cells = np.ravel_multi_index([place[there] for place in places], shape)
+    axes = {
+        axis: size
+        for one in manifest.columns
+        for axis, size in zip(one.axes, one.sizes, strict=True)
+    }
+    variables = {}
+    for name in (*(one.name for one in manifest.columns), STATUS, REASON):
+        values = rows[name]
+        fill = {STATUS: int(Status.MISSING), REASON: ""}.get(name, np.nan)
+        kind = object if name == REASON else values.dtype
+        whole = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=kind)
+        whole[cells] = values.to_numpy()[there]
+        variables[name] = (
+            (*dimensions, *values.dims[1:]),
+            whole.reshape(*shape, *values.shape[1:]),
+        )
+    coordinates: dict[str, object] = {name: list(labels) for name, labels in dimensions.items()}
+    coordinates |= {name: (POINT, list(labels)) for name, labels in manifest.shared.items()}
+    coordinates |= {
+        axis: np.arange(size) + (axis == "drop") for axis, size in axes.items() if axis != "record"
+    }
+    dataset = xr.Dataset(variables, coordinates)
+    dataset[STATUS].attrs["meaning"] = ", ".join(
+        f"{one.value} {one.name.lower()}" for one in Status
+    )
+    return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
+
+
+def _look_up(values: AnyArray, labels: list[object]) -> AnyArray:
+    """The place of each value among labels, −1 where it is none of them."""
+    known = {value: place for place, value in reversed(list(enumerate(labels)))}
+    unique, inverse = np.unique(values, return_inverse=True)
+    places = np.array([known.get(value, -1) for value in unique.tolist()], dtype=int)
+    return places[inverse.ravel()]

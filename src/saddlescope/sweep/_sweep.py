@@ -1,0 +1,163 @@
+"""`Sweep`: many settings, one labelled array."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.running import ProgressBar
+from saddlescope.running.files import as_path
+from saddlescope.running.loop import run_job
+from saddlescope.sweep._job import SweepJob
+from saddlescope.sweep.batches import Batches
+from saddlescope.sweep.plan import Plan, load_plan
+from saddlescope.sweep.pools import pool_of
+from saddlescope.sweep.store import open_store, working_store
+from saddlescope.tables import counted
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a sweep will take.
+
+    - `points`: rows, that is seeds of points.
+    - `seconds`: of one core, roughly.
+    - `bytes`: of the store, before compression.
+    """
+
+    dimensions: dict[str, int]
+    points: int
+    batches: int
+    seconds: float
+    bytes: int
+
+    def __str__(self) -> str:
+        sizes = " × ".join(f"{size} {name}" for name, size in self.dimensions.items())
+        return (
+            f"{counted(self.points, 'point')} ({sizes}) in {self.batches} "
+            f"{'batch' if self.batches == 1 else 'batches'}; about {_duration(self.seconds)} of "
+            f"one core; up to {_size(self.bytes)}"
+        )
+
+
+class Sweep:
+    """Many settings, or experiments with transformers, and one labelled array of what they give.
+
+    `base` is a `Setting` or an experiment; every further argument is an axis over one of its
+    fields: a list, a range, or values that share the dimension `point` (`zipped`, `uniform`,
+    `log_uniform`, `integers`; `draws` says how many are drawn, from `draw_seed`). `seeds` are the
+    seeds of every point.
+
+    - `keep`: what is kept of every point and seed, by name, or by functions of one's own: of a
+      setting they are given the `Trajectory`, of an experiment its dataset, and give a number for
+      each seed.
+    - `modules`: files with tasks, models and measures of one's own, which workers need.
+
+    The plan is checked whole when it is made.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.6, .3], context_length=31)
+    >>> base = ss.Setting(ss.MergedAttention(2), task, ss.GradientFlow(until=100), seeds=2)
+    >>> sweep = ss.Sweep(base, init_scale=ss.log_range(.1, 1, 3), keep=["final_loss"])
+    >>> array = sweep.run(workers=0)
+    >>> array["final_loss"].dims, array["init_scale"].to_numpy()
+    (('init_scale', 'seed'), array([0.1       , 0.31622777, 1.        ]))
+    """
+
+    def __init__(
+        self,
+        base: object,
+        *,
+        keep: Sequence[str | Callable[..., object]] = (),
+        draws: int | None = None,
+        draw_seed: int = 0,
+        modules: Sequence[str | Path] = (),
+        **axes: object,
+    ) -> None:
+        paths = tuple(str(path) for path in modules)
+        self.plan = Plan(base, axes, keep, draws, draw_seed, paths)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Sweep:
+        """The sweep of a plan that lies in a TOML file."""
+        sweep = cls.__new__(cls)
+        sweep.plan = load_plan(as_path("plan", path))
+        return sweep
+
+    @staticmethod
+    def open(store: str | Path) -> xr.Dataset:
+        """The labelled array of a store over the axes of its plan, NaN where a point is missing."""
+        return open_store(as_path("store", store))
+
+    def estimate(self) -> Estimate:
+        """Check every point, and say how many there are and about what they take."""
+        batches = Batches(self.plan)
+        numbers = 2 + sum(int(np.prod(one.sizes, dtype=int)) for one in batches.columns)
+        return Estimate(
+            self.plan.dimensions,
+            batches.rows,
+            len(batches),
+            batches.seconds,
+            8 * numbers * batches.rows,
+        )
+
+    def run(
+        self,
+        store: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        cluster: object = None,
+        extend: bool = False,
+        retry_failed: bool = False,
+        observers: object = None,
+    ) -> xr.Dataset:
+        """Carry it out, or go on with it, and return the labelled array.
+
+        - `store`: the folder that it is kept in; the same call goes on from there after whatever
+          has happened. Without one, nothing is kept.
+        - `workers`: processes on this machine, one for each core by default; 0 is this one. A
+          script that starts processes runs under `if __name__ == "__main__":`.
+        - `cluster`: a Dask `Client`, or the address of a scheduler, in place of them.
+        - `extend`: append what axes have grown by since the store was made.
+        - `retry_failed`: carry out once more what failed or diverged.
+        - `observers`: what looks on at every border, as in `train`; a progress bar by default.
+        """
+        with ExitStack() as stack:
+            if store is None:
+                store = stack.enter_context(tempfile.TemporaryDirectory())
+            kept = stack.enter_context(
+                working_store(
+                    as_path("store", store), self.plan, extend=extend, retry_failed=retry_failed
+                )
+            )
+            if kept.done.all():
+                return kept.dataset()
+            pool = stack.enter_context(pool_of(cluster, workers, self.plan.modules))
+            looking = [ProgressBar("sweep")] if observers is None else observers
+            return run_job(SweepJob(kept, pool), looking)
+
+    def __repr__(self) -> str:
+        return repr(self.plan).replace("Plan(", "Sweep(", 1)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.2g} s"
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{max(count / 1e3, 0.1):.3g} kB"

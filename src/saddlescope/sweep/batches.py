@@ -1,0 +1,216 @@
+"""Which rows of a plan share a batch: a matter of the plan alone, whoever carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import InvalidInput
+from saddlescope.sweep.axes import label
+from saddlescope.sweep.kernel import Batch
+from saddlescope.sweep.plan import POINT, SEED, Plan
+
+# Work of a batch, in seconds of one core: more than what handing it out takes.
+_SECONDS = 2.0
+# Batches have one of these numbers of rows, so that a few programs serve them all.
+_LADDER = (1, 4, 16, 64, 256, 1024)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Where a batch begins and ends among the ordered rows, and how many its frame has."""
+
+    first: int
+    last: int
+    rows: int
+
+
+class Batches:
+    """The batches of a plan; of those rows alone that an `earlier`, smaller one does not have.
+
+    Rows that can share a program are ordered by how long they take, and cut where that is about
+    two seconds of one core. No batch has more than `most_rows`; the first has the number `first`.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.6, .3], context_length=31)
+    >>> base = ss.Setting(ss.SeparateAttention(3), task, ss.GradientFlow(until=100), seeds=3)
+    >>> batches = Batches(Plan(base, {"init_scale": [.01, .1]}))
+    >>> len(batches), batches[0].rows, batches[0].frame.rows
+    (1, 6, 16)
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        earlier: Plan | None = None,
+        first: int = 0,
+        most_rows: int | None = None,
+    ) -> None:
+        self.plan = plan
+        self._subject = plan.subject
+        self._first, self._most = first, most_rows or _LADDER[-1]
+        self._items = self._subject.points(plan)
+        self._forecasts = self._subject.forecasts(self._items)
+        self.columns = self._subject.columns(self._items, self._forecasts)
+        point, seed = _rows(plan, earlier)
+        groups: dict[object, int] = {}
+        of_point = np.array([groups.setdefault(f.key, len(groups)) for f in self._forecasts])
+        self._seconds = np.array([forecast.seconds for forecast in self._forecasts])
+        order = np.lexsort((seed, point, self._seconds[point], of_point[point]))
+        self._point, self._seed = point[order], seed[order]
+        self._group = of_point[self._point]
+        self._sizes = [self._largest(group, of_point) for group in range(len(groups))]
+        self._cuts = list(self._cut())
+
+    def __len__(self) -> int:
+        return len(self._cuts)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, place: int) -> Batch:
+        cut = self._cuts[place]
+        point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
+        starts = np.flatnonzero(np.diff(point, prepend=-1))
+        items, counts = [], []
+        for begin, end in zip(starts, [*starts[1:], len(point)], strict=True):
+            item = self._items[point[begin]]
+            seeds = tuple(self._labels(int(point[begin]), seed[begin:end]))
+            items.append(self._subject.with_seeds(item, seeds))
+            counts.append(int(end - begin))
+        return Batch(
+            self._first + place,
+            self._subject,
+            self.columns,
+            tuple(items),
+            tuple(counts),
+            self._subject.frame(self._sizes[self._group[cut.first]], cut.rows),
+            float(self._seconds[point].sum()),
+        )
+
+    def labels(self, place: int) -> tuple[AnyArray, AnyArray]:
+        """The point of each row of a batch, by its place in the plan, and its seed."""
+        cut = self._cuts[place]
+        point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
+        own = [self._labels(int(p), np.array([s]))[0] for p, s in zip(point, seed, strict=True)]
+        return point, np.array(own)
+
+    def cells(self, place: int, plan: Plan) -> AnyArray:
+        """Where each row of a batch stands in the labelled array of the same or a larger plan."""
+        cut = self._cuts[place]
+        point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
+        return self._cells(plan)[point, seed]
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long all of it keeps one core busy."""
+        return float(self._seconds[self._point].sum())
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all of them."""
+        return len(self._point)
+
+    @cached_property
+    def counts(self) -> AnyArray:
+        """How many rows each batch has."""
+        return np.array([cut.last - cut.first for cut in self._cuts], dtype=int)
+
+    @cached_property
+    def work(self) -> AnyArray:
+        """About how long each batch keeps a core busy, in seconds."""
+        whole = np.concatenate([[0.0], np.cumsum(self._seconds[self._point])])
+        return np.array([whole[cut.last] - whole[cut.first] for cut in self._cuts])
+
+    def _cells(self, plan: Plan) -> AnyArray:
+        if plan not in self._known_cells:
+            self._known_cells[plan] = cells_of(self.plan, plan)
+        return self._known_cells[plan]
+
+    @cached_property
+    def _known_cells(self) -> dict[Plan, AnyArray]:
+        return {}
+
+    def _labels(self, point: int, seeds: AnyArray) -> list[int]:
+        if self.plan.seeds is None:
+            places = self.plan.dimensions[POINT]
+            return [int(str(self.plan.value("seeds", point % places)))]
+        return [self.plan.seeds[place] for place in seeds]
+
+    def _largest(self, group: int, of_point: AnyArray) -> dict[str, int]:
+        own = [self._forecasts[place].sizes for place in np.flatnonzero(of_point == group)]
+        return {name: max(sizes[name] for sizes in own) for name in own[0]}
+
+    def _cut(self) -> Iterator[_Cut]:
+        borders = np.flatnonzero(np.diff(self._group, prepend=-1, append=-1))
+        for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+            work = np.cumsum(self._seconds[self._point[begin:end]])
+            first = begin
+            while first < end:
+                before = work[first - begin - 1] if first > begin else 0.0
+                wanted = int(np.searchsorted(work, before + _SECONDS)) + 1 - (first - begin)
+                rows = min(_rung(wanted), self._most)
+                last = min(first + rows, end)
+                yield _Cut(first, last, min(_rung(last - first), self._most))
+                first = last
+
+
+def cells_of(plan: Plan, larger: Plan) -> AnyArray:
+    """Where the points and seeds of a plan stand in the labelled array of a larger one, [P, S].
+
+    `InvalidInput` where it is no larger one.
+    """
+    shape = tuple(larger.dimensions.values())
+    places = []
+    for name, size in plan.dimensions.items():
+        found = _places(name, plan, larger)
+        if name not in larger.dimensions or len(found) < size:
+            raise InvalidInput("axes", name, "an extended plan has every value that it had before")
+        if name == POINT and (found != np.arange(size)).any():
+            raise InvalidInput("axes", name, "zipped and random values are extended at their end")
+        places.append(found)
+    if list(plan.dimensions) != list(larger.dimensions):
+        raise InvalidInput("axes", list(larger.dimensions), f"must be {list(plan.dimensions)}")
+    grid = np.meshgrid(*places, indexing="ij")
+    flat = np.ravel_multi_index(grid, shape) if grid else np.zeros(())
+    return np.asarray(flat).reshape(plan.count, -1)
+
+
+def _places(name: str, plan: Plan, larger: Plan) -> AnyArray:
+    """Where the values of a dimension stand in that of a larger plan, as far as they are there."""
+    mine, theirs = (_values(name, one) for one in (plan, larger))
+    where = {value: place for place, value in reversed(list(enumerate(theirs)))}
+    return np.array([where[value] for value in mine if value in where], dtype=int)
+
+
+def _values(name: str, plan: Plan) -> list[object]:
+    if name == SEED:
+        return list(plan.seeds or ())
+    if name == POINT:
+        columns = [map(label, values) for values in plan.shared.values()]
+        # Points may repeat: the first of them, the second of them, …
+        seen: dict[object, int] = {}
+        listed: list[object] = []
+        for values in zip(*columns, strict=True):
+            seen[values] = seen.get(values, 0) + 1
+            listed.append((values, seen[values]))
+        return listed
+    return [label(value) for value in plan.crossed.get(name, ())]
+
+
+def _rows(plan: Plan, earlier: Plan | None) -> tuple[AnyArray, AnyArray]:
+    """The point and the seed of every row that an earlier plan does not have, by their places."""
+    seeds = 1 if plan.seeds is None else len(plan.seeds)
+    new = np.full(plan.count * seeds, True)
+    if earlier is not None:
+        new[cells_of(earlier, plan).ravel()] = False
+    rows = np.flatnonzero(new)
+    return rows // seeds, rows % seeds
+
+
+def _rung(rows: int) -> int:
+    return next((rung for rung in _LADDER if rung >= rows), _LADDER[-1])

@@ -1,0 +1,123 @@
+"""The page of a sweep: one file with all that was kept, its axes as sliders, offline."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import InvalidInput
+from saddlescope.report import Section, write_page
+from saddlescope.sweep.plan import SEED
+from saddlescope.sweep.subjects import Status
+
+# A page of more numbers would keep a browser waiting.
+_MOST_NUMBERS = 2_000_000
+_HIDDEN = ("status", "reason")
+_STYLE = """
+.controls { display: flex; flex-wrap: wrap; gap: .5rem 1.4rem; align-items: end; margin: 1rem 0; }
+.controls label { display: grid; gap: .15rem; font-size: .85rem; color: var(--faint); }
+.controls select { font: inherit; color: var(--ink); background: var(--paper);
+                   border: 1px solid var(--line); border-radius: 4px; padding: .2rem .4rem; }
+.controls output { color: var(--ink); font-variant-numeric: tabular-nums; }
+.controls input[type=range] { width: 11rem; accent-color: var(--accent); }
+#chart { width: 100%; aspect-ratio: 2; display: block; touch-action: none; }
+#readout { min-height: 1.6em; color: var(--faint); font-variant-numeric: tabular-nums; }
+"""
+
+
+def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
+    """Write the page of a sweep's labelled array; seeds go by their mean and their spread.
+
+    >>> import tempfile
+    >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sweep_page(values.to_dataset(name="drops"), Path(folder) / "page.html").name
+    'page.html'
+    """
+    shown = {str(name): array[name] for name in array.data_vars if name not in _HIDDEN}
+    numbers = sum(values.size for values in shown.values())
+    if numbers > _MOST_NUMBERS:
+        raise InvalidInput(
+            "store", f"{numbers} numbers", f"a page holds {_MOST_NUMBERS}: keep less, or plot"
+        )
+    axes = sorted({str(axis) for one in array.data_vars.values() for axis in one.dims} - {SEED})
+    order = [str(axis) for axis in array.dims if axis in axes]
+    data = {
+        "axes": {name: _labels(array, name) for name in order},
+        "kept": {name: _described(values) for name, values in shown.items()},
+        "seeds": array.sizes.get(SEED, 1),
+    }
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    body = (
+        '<div class="controls" id="choices"></div><div class="controls" id="sliders"></div>'
+        '<canvas id="chart" role="img" aria-label="the sweep as a chart"></canvas>'
+        '<output id="readout"></output>'
+        f'<script type="application/json" id="data">{text}</script>'
+    )
+    script = resources.files("saddlescope.sweep") / "assets" / "page.js"
+    sizes = " × ".join(f"{array.sizes[name]} {name}" for name in array.dims)
+    plan = array.attrs.get("plan")
+    sections = [Section("What was found", body)]
+    if plan:
+        sections.append(Section("The plan", f"<pre>{escape(_pretty(plan))}</pre>"))
+    return write_page(
+        path,
+        "Saddlescope: a sweep",
+        f"{sizes}{_failures(array)}",
+        sections,
+        style=_STYLE,
+        script=script.read_text(encoding="utf-8"),
+    )
+
+
+def _described(values: xr.DataArray) -> dict[str, object]:
+    """The mean over seeds and their spread, flat, with the axes that they run along."""
+    axes = [str(name) for name in values.dims if name != SEED]
+    numbers = values.transpose(*axes, *([SEED] if SEED in values.dims else [])).to_numpy()
+    if SEED not in values.dims:
+        return {"axes": axes, "mean": _plain(numbers)}
+    with np.errstate(all="ignore"):
+        sound = np.isfinite(numbers)
+        count = sound.sum(-1)
+        mean = np.where(
+            count > 0, np.where(sound, numbers, 0).sum(-1) / np.maximum(count, 1), np.nan
+        )
+    low = np.where(count > 0, np.where(sound, numbers, np.inf).min(-1), np.nan)
+    high = np.where(count > 0, np.where(sound, numbers, -np.inf).max(-1), np.nan)
+    return {"axes": axes, "mean": _plain(mean), "low": _plain(low), "high": _plain(high)}
+
+
+def _plain(values: AnyArray) -> list[float | None]:
+    """Six digits, and None for what is not finite."""
+    flat = values.ravel().tolist()
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in flat]
+
+
+def _labels(array: xr.Dataset, name: str) -> list[object]:
+    labels = array[name].to_numpy() if name in array.coords else np.arange(array.sizes[name])
+    return [float(f"{one:.6g}") if isinstance(one, float) else one for one in labels.tolist()]
+
+
+def _failures(array: xr.Dataset) -> str:
+    if "status" not in array:
+        return ""
+    status = array["status"].to_numpy()
+    failed, missing = int((status >= Status.DIVERGED).sum()), int((status == 0).sum())
+    said = [
+        f"{failed} failed or diverged" if failed else "",
+        f"{missing} missing" if missing else "",
+    ]
+    return "".join(f"; {text}" for text in said if text)
+
+
+def _pretty(plan: object) -> str:
+    try:
+        return json.dumps(json.loads(str(plan)), indent=2)
+    except ValueError:
+        return str(plan)

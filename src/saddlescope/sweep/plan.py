@@ -1,0 +1,237 @@
+"""What a sweep is: a base, axes over its fields, and what is kept of each point."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from saddlescope.checks import AnyArray, FloatArray, list_seeds, seed_labels, whole_number
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.own import load_module
+from saddlescope.setting.plain import Plain, check_fields, digest
+from saddlescope.sweep.axes import Draws, Values, axis_to_plain, label, make_axis
+from saddlescope.sweep.subjects import AbstractSubject, make_subject, read_base
+
+FORMAT = 1
+POINT = "point"
+SEED = "seed"
+_FIELDS = ("format", "base", "axes", "keep", "draws", "draw_seed", "modules")
+_MOST_ROWS = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A base, axes over its fields, and what is kept.
+
+    - `base`: a `Setting`, or an experiment with transformers.
+    - `axes`: values by field. A list has a dimension of its own; zipped and random values share
+      the dimension `point`; `seeds` are the seeds of every point, or zipped ones.
+    - `keep`: what is kept of every row: names, and functions of one's own.
+    - `draws`: how many points are drawn at random, where that does not follow from zipped values.
+    - `draw_seed`: what they are drawn from.
+    - `modules`: files with tasks, models and measures of one's own.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.6, .3], context_length=31)
+    >>> base = ss.Setting(ss.MergedAttention(2), task, ss.GradientFlow(until=100), seeds=3)
+    >>> plan = Plan(base, {"heads": [2, 4], "init_scale": ss.log_range(.01, 1, 5)})
+    >>> plan.dimensions
+    {'heads': 2, 'init_scale': 5, 'seed': 3}
+    """
+
+    base: object
+    axes: Mapping[str, object] = field(default_factory=dict)
+    keep: Iterable[str | Callable[..., object]] = ()
+    draws: int | None = None
+    draw_seed: int = 0
+    modules: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.keep, str) or not isinstance(self.keep, Iterable):
+            raise InvalidInput("keep", self.keep, "must be a list of names")
+        made = {name: make_axis(name, value) for name, value in self.axes.items()}
+        seed = whole_number("draw_seed", self.draw_seed, at_least=0)
+        paths = tuple(str(path) for path in self.modules)
+        settled = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        for path in paths:
+            load_module("modules", Path(path))
+        for name, values in self.crossed.items():
+            if len({label(value) for value in values}) < len(values):
+                raise InvalidInput(f"axes.{name}", values, "must hold each value once")
+        self.subject.check_axes([name for name in made if name != "seeds"])
+        # What is wrong with the shared dimension is known from here on.
+        rows = math.prod(self.dimensions.values())
+        if rows > _MOST_ROWS:
+            raise InvalidInput("axes", f"{rows:.3g} rows", f"must be at most {_MOST_ROWS}")
+
+    @cached_property
+    def subject(self) -> AbstractSubject:
+        """What is swept, what is kept of it, and how it is carried out."""
+        return make_subject(self.base, tuple(self.keep))
+
+    @cached_property
+    def shared(self) -> dict[str, tuple[object, ...]]:
+        """The values of the fields that share the dimension `point`, one for each point."""
+        lengths = {
+            name: len(axis.values)
+            for name, axis in self._axes.items()
+            if isinstance(axis, Values) and axis.shared
+        }
+        drawn = [name for name, axis in self._axes.items() if isinstance(axis, Draws)]
+        counts = set(lengths.values()) | ({self.draws} if self.draws is not None else set())
+        if len(counts) > 1:
+            raise InvalidInput(
+                "draws" if self.draws is not None else "axes",
+                self.draws if self.draws is not None else lengths,
+                "what is zipped or drawn must be of one length",
+            )
+        if drawn and not counts:
+            raise InvalidInput("draws", None, f"says how many {drawn[0]} are drawn")
+        if self.draws is not None and not (drawn or lengths):
+            raise InvalidInput("draws", self.draws, "no field is drawn at random")
+        count = whole_number("draws", counts.pop()) if counts else 0
+        values: dict[str, tuple[object, ...]] = {}
+        for name, axis in self._axes.items():
+            if isinstance(axis, Draws):
+                # A field's draws are its own, whatever else is drawn.
+                source = [self.draw_seed, *name.encode()]
+                values[name] = axis.draw(count, np.random.default_rng(source))
+            elif name in lengths:
+                values[name] = axis.values
+        return values
+
+    @cached_property
+    def crossed(self) -> dict[str, tuple[object, ...]]:
+        """The values of the fields that have a dimension of their own."""
+        return {
+            name: axis.values
+            for name, axis in self._axes.items()
+            if isinstance(axis, Values) and not axis.shared and name != "seeds"
+        }
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...] | None:
+        """The seeds of every point; None where each point has one of its own."""
+        if "seeds" in self.shared:
+            return None
+        axis = self._axes.get("seeds")
+        return self.subject.seeds if axis is None else seed_labels(axis.values)  # type: ignore[union-attr]
+
+    @cached_property
+    def dimensions(self) -> dict[str, int]:
+        """The dimensions of the labelled array, in order."""
+        sizes = {name: len(values) for name, values in self.crossed.items()}
+        if self.shared:
+            sizes[POINT] = len(next(iter(self.shared.values())))
+        return sizes | ({} if self.seeds is None else {SEED: len(self.seeds)})
+
+    @property
+    def count(self) -> int:
+        """How many points there are, seeds not counted."""
+        return math.prod(size for name, size in self.dimensions.items() if name != SEED)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are: seeds of points."""
+        return self.count * (1 if self.seeds is None else len(self.seeds))
+
+    def choices(self) -> Iterator[dict[str, int]]:
+        """Which value each field takes at each point, the last dimension running fastest."""
+        crossed = [len(values) for values in self.crossed.values()]
+        points = self.dimensions.get(POINT, 1)
+        for *places, point in np.ndindex(*crossed, points):
+            chosen = dict(zip(self.crossed, places, strict=True))
+            yield chosen | dict.fromkeys(self.shared, point)
+
+    def value(self, name: str, place: int) -> object:
+        """The value of a field that stands at a place of its axis."""
+        return (self.crossed | self.shared)[name][place]
+
+    def coordinates(self) -> dict[str, tuple[str, AnyArray]]:
+        """The coordinates of the labelled array: the dimension that each is along, and labels."""
+        found = {name: (name, _labels(values)) for name, values in self.crossed.items()}
+        found |= {name: (POINT, _labels(values)) for name, values in self.shared.items()}
+        return found if self.seeds is None else {**found, SEED: (SEED, np.array(self.seeds))}
+
+    def to_dict(self) -> dict[str, Plain]:
+        """The plan as plain values, which a file of it holds too."""
+        return {
+            "format": FORMAT,
+            "base": self.subject.to_dict(),
+            "axes": {name: axis_to_plain(axis) for name, axis in self._axes.items()},
+            "keep": self.subject.kept(),
+            "draws": self.draws,
+            "draw_seed": self.draw_seed,
+            "modules": {Path(path).name: _text_digest(Path(path)) for path in self.modules},
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name the plan."""
+        return digest(self.to_dict())
+
+    @property
+    def _axes(self) -> dict[str, Values | Draws]:
+        return self.axes  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        sizes = " × ".join(f"{size} {name}" for name, size in self.dimensions.items())
+        seeds = "" if self.seeds is None else f", seeds {list_seeds(self.seeds)}"
+        kept = ", ".join(self.subject.names)
+        return f"Plan({type(self.base).__name__}: {sizes}{seeds}; keeps {kept})"
+
+
+def load_plan(path: Path) -> Plan:
+    """The plan that a TOML file holds; modules are found beside it."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InvalidInput("plan", str(path), f"cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput("plan", str(path), f"is no TOML: {problem}") from None
+    check_fields("plan", values, dict.fromkeys(_FIELDS), ["base"])
+    if values.get("format", FORMAT) != FORMAT:
+        raise InvalidInput("plan.format", values["format"], f"must be {FORMAT}")
+    axes, modules = values.get("axes", {}), values.get("modules", [])
+    if not isinstance(axes, Mapping):
+        raise InvalidInput("axes", axes, "must be a table of fields and their values")
+    if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
+        raise InvalidInput("modules", modules, "must be a list of files")
+    files = tuple(str(path.parent / name) for name in modules)
+    for file in files:
+        # The base may be of a class of one of them.
+        load_module("modules", Path(file))
+    return Plan(
+        read_base(values["base"]),
+        axes,
+        _names(values.get("keep", [])),
+        draws=values.get("draws"),
+        draw_seed=values.get("draw_seed", 0),
+        modules=files,
+    )
+
+
+def _names(keep: object) -> tuple[str, ...]:
+    if not isinstance(keep, list):
+        raise InvalidInput("keep", keep, "must be a list of names")
+    return tuple(keep)
+
+
+def _labels(values: tuple[object, ...]) -> AnyArray:
+    labels = [label(value) for value in values]
+    if any(isinstance(one, str) for one in labels):
+        return np.array([str(one) for one in labels], dtype=object)
+    numbers: FloatArray = np.array(labels)
+    return numbers
+
+
+def _text_digest(path: Path) -> str:
+    return digest(path.read_text(encoding="utf-8"))

@@ -1,0 +1,247 @@
+"""Who carries out batches: this process, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import abc
+import glob
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING
+
+from saddlescope.checks import whole_number
+from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
+from saddlescope.running.cores import count_cores
+from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# Batches that are handed out beyond those that workers are at, so that none waits for its next.
+_AHEAD = 2
+# Seconds after which a scheduler is asked again how many workers it has.
+_ASK_EVERY = 2.0
+# Seconds within which a scheduler is to answer.
+_ANSWER = 10.0
+# One thread for each worker: a row's bits do not hang on how many cores there are.
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+class ClusterLost(SaddlescopeError):
+    """The scheduler of a cluster is gone."""
+
+
+class AbstractPool(abc.ABC):
+    """Takes batches and gives back what comes of them."""
+
+    address: str | None = None
+    """Where somebody can look on, if anywhere."""
+
+    @property
+    @abc.abstractmethod
+    def has_room(self) -> bool:
+        """Whether it can do with another batch."""
+
+    @abc.abstractmethod
+    def submit(self, batch: Batch) -> None:
+        """Hand in a batch."""
+
+    @abc.abstractmethod
+    def collect(self, seconds: float) -> list[BatchResult]:
+        """What has come of batches, waiting for so long at most."""
+
+
+class Here(AbstractPool):
+    """This process, one batch after another."""
+
+    def __init__(self) -> None:
+        self._next: Batch | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return self._next is None
+
+    def submit(self, batch: Batch) -> None:
+        self._next = batch
+
+    def collect(self, seconds: float) -> list[BatchResult]:
+        assert self._next is not None
+        try:
+            result = run_batch(self._next)
+        except Interrupted:
+            # Whoever asked the batch to stop has asked the sweep, too.
+            return []
+        self._next = None
+        return [result]
+
+
+class Workers(AbstractPool):
+    """The workers of a Dask cluster; a batch whose worker dies is given to another."""
+
+    def __init__(self, client: Client, modules: Sequence[str]) -> None:
+        self.client = client
+        self._waiting: dict[str, tuple[Future, Batch]] = {}
+        self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._run = uuid.uuid4().hex[:8]
+        self._threads, self._asked_at = 0, -_ASK_EVERY
+        self.address = client.dashboard_link or None
+        with _losing_the_scheduler():
+            for path in modules:
+                client.upload_file(path)
+
+    @property
+    def has_room(self) -> bool:
+        now = time.monotonic()
+        if now - self._asked_at >= _ASK_EVERY:
+            # Workers come and go.
+            with _losing_the_scheduler():
+                self._threads, self._asked_at = sum(self.client.nthreads().values()), now
+        return len(self._waiting) < max(self._threads, 1) + _AHEAD
+
+    def submit(self, batch: Batch) -> None:
+        key = f"batch-{batch.number}-{self._run}"
+        with _losing_the_scheduler():
+            future = self.client.submit(run_batch, batch, key=key, pure=False)
+        self._waiting[key] = future, batch
+        future.add_done_callback(lambda done: self._ended.put(done.key))
+
+    def collect(self, seconds: float) -> list[BatchResult]:
+        results = []
+        with suppress(queue.Empty):
+            results.append(self._result(self._ended.get(timeout=seconds)))
+            while True:
+                results.append(self._result(self._ended.get_nowait()))
+        if self.client.status != "running":
+            raise ClusterLost(_LOST)
+        return results
+
+    def _result(self, key: str) -> BatchResult:
+        future, batch = self._waiting.pop(key)
+        if future.status in ("cancelled", "lost"):
+            raise ClusterLost(_LOST)
+        with _losing_the_scheduler():
+            if future.status == "error":
+                problem = future.exception()
+                return failed_batch(batch, f"{type(problem).__name__}: {problem}")
+            result: BatchResult = future.result()
+        return result
+
+
+_LOST = "the scheduler is gone; what is finished is kept, and the same command goes on from there"
+
+
+@contextmanager
+def _losing_the_scheduler() -> Iterator[None]:
+    """Whatever a connection that breaks raises is that the scheduler is gone."""
+    try:
+        yield
+    except (OSError, TimeoutError, CancelledError):
+        raise ClusterLost(_LOST) from None
+
+
+@contextmanager
+def pool_of(cluster: object, workers: object, modules: Sequence[str]) -> Iterator[AbstractPool]:
+    """The pool that is asked for: a Dask client, a scheduler's address, or workers of our own.
+
+    Without workers, 0, this process; by default one worker for each core, or one for the GPU.
+    """
+    if cluster is None and workers == 0:
+        yield Here()
+        return
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise InvalidInput(
+            "workers", workers, "needs Dask: pip install 'saddlescope[cluster]', or take 0"
+        ) from None
+    if isinstance(cluster, distributed.Client):
+        yield Workers(cluster, modules)
+        return
+    with _quietly():
+        if cluster is None:
+            count = default_workers() if workers is None else whole_number("workers", workers)
+            with _local(count) as local, distributed.Client(local, set_as_default=False) as client:
+                yield Workers(client, modules)
+            return
+        if not isinstance(cluster, str) or "://" not in cluster:
+            raise InvalidInput("cluster", cluster, "must be an address like tcp://host:8786")
+        try:
+            client = distributed.Client(cluster, set_as_default=False, timeout=_ANSWER)
+        except (OSError, ValueError):
+            raise InvalidInput("cluster", cluster, "no scheduler answers there") from None
+        with client:
+            yield Workers(client, modules)
+
+
+def default_workers() -> int:
+    """One worker for each core; with a GPU that JAX may use, one for it."""
+    cpu_only = os.environ.get("JAX_PLATFORMS", "") == "cpu"
+    return 1 if glob.glob("/dev/nvidia[0-9]*") and not cpu_only else count_cores()
+
+
+@contextmanager
+def _local(count: int) -> Iterator[object]:
+    """A cluster of spawned processes on this machine, each with one thread."""
+    import dask
+    from distributed import LocalCluster
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A worker that is being started runs its parent's script once more: that one tells of it.
+        sys.exit(1)
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+    with dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}):
+        try:
+            with _without_interrupts():
+                cluster = LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=0,
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL + 1,
+                )
+        except RuntimeError:
+            cure = 'in a script, sweep under `if __name__ == "__main__":`, or with workers=0'
+            raise InvalidInput("workers", count, f"could not be started: {cure}") from None
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads and processes that are started here, and by these, are spared Ctrl-C.
+
+    A terminal sends it to all of them; the one that hands out batches answers it.
+    """
+    # Whoever starts the tracker lets interrupts through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What Dask has to tell of lost connections is told by us, in one line."""
+    rooms = ("distributed", "tornado", "asyncio")
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in rooms]
+    loggers = [logging.getLogger(name) for name in names]
+    before = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)

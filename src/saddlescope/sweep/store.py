@@ -1,0 +1,256 @@
+"""A sweep on disk: written by one process at a time, a batch at a time, read by anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import CannotRead, InvalidInput
+from saddlescope.running.files import MANIFEST, Sealed, as_path, make_folder, write_bytes
+from saddlescope.running.lock import hold, remove_lock
+from saddlescope.running.observers import log
+from saddlescope.sweep._arrays import ABOUT, STATUS, Arrays, manifest_in
+from saddlescope.sweep._labelled import labelled
+from saddlescope.sweep._manifest import Manifest, code_versions, differences, same_plan
+from saddlescope.sweep.batches import Batches
+from saddlescope.sweep.kernel import Batch, BatchResult
+from saddlescope.sweep.plan import POINT, SEED, Plan
+from saddlescope.sweep.subjects import Status
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_KIND = "sweep"
+
+
+class Store:
+    """The folder of a sweep that is being carried out."""
+
+    def __init__(self, path: Path, generations: list[Batches], arrays: Arrays) -> None:
+        self.path = path
+        self._generations = generations
+        self._arrays = arrays
+        self.manifest = arrays.manifest
+        self.done = np.zeros(self.manifest.batches, dtype=bool)
+        """Which batches are there."""
+        self.failures = np.zeros(self.manifest.batches, dtype=int)
+        """How many rows of each batch failed or diverged."""
+
+    @property
+    def rows(self) -> AnyArray:
+        """How many rows each batch has."""
+        return np.concatenate([one.counts for one in self._generations])
+
+    def batch(self, number: int) -> Batch:
+        """One of the batches."""
+        for batches in self._generations:
+            if number < len(batches):
+                return batches[number]
+            number -= len(batches)
+        raise IndexError(number)
+
+    @property
+    def seconds(self) -> AnyArray:
+        """About how long each batch keeps a core busy."""
+        return np.concatenate([one.work for one in self._generations])
+
+    def write(self, result: BatchResult) -> None:
+        """Write a batch; it is there once its last file is."""
+        # One that is tried again is not there while it is written.
+        (self.path / self._arrays.chunk_path(STATUS, result.number)).unlink(missing_ok=True)
+        for path, content in self._arrays.encode(result):
+            target = self.path / path
+            make_folder(target.parent)
+            write_bytes(target, content)
+        self.done[result.number] = True
+        self.failures[result.number] = int((result.status >= Status.DIVERGED).sum())
+
+    def check(self, *, retry_failed: bool) -> None:
+        """Find out which batches are there; those that are damaged are said, and are not."""
+        damaged = []
+        for number in range(len(self.done)):
+            if not (self.path / self._arrays.chunk_path(STATUS, number)).exists():
+                continue
+            status = self._arrays.read_status(self.path, number)
+            if status is None:
+                damaged.append(number)
+                continue
+            self.failures[number] = int((status >= Status.DIVERGED).sum())
+            self.done[number] = not (retry_failed and self.failures[number])
+        self.failures[~self.done] = 0
+        if damaged:
+            listed = ", ".join(map(str, damaged[:8])) + (", …" if len(damaged) > 8 else "")
+            log.warning("damaged batches are computed again: %s", listed)
+
+    def dataset(self) -> xr.Dataset:
+        """The labelled array so far."""
+        return labelled(self.path, self.manifest)
+
+
+@contextmanager
+def working_store(
+    path: Path, plan: Plan, *, extend: bool = False, retry_failed: bool = False
+) -> Iterator[Store]:
+    """The store of a plan, made or gone on with, and held while it is worked on."""
+    target = as_path("out", path)
+    about, is_new = target / ABOUT, _find(target, aloud=False) is None
+    if is_new:
+        make_folder(about)
+    try:
+        with hold(about, "out"):
+            # Another process may have been at work until now.
+            store = _prepare(target, plan, _find(target), extend)
+            store.check(retry_failed=retry_failed)
+            yield store
+    except InvalidInput:
+        if is_new and not _holds_more(target):
+            # Nothing is left of what was made for bad input.
+            remove_lock(about)
+            about.rmdir()
+            target.rmdir()
+        raise
+
+
+def open_store(path: Path) -> xr.Dataset:
+    """The labelled array of a store, whether it is finished or not."""
+    target = as_path("store", path)
+    try:
+        manifest = _find(target, aloud=False)
+    except InvalidInput:
+        manifest = None
+    if manifest is None:
+        raise CannotRead(f"store = {str(target)!r}: there is no sweep")
+    return labelled(target, manifest)
+
+
+def _prepare(path: Path, plan: Plan, before: Manifest | None, extend: bool) -> Store:
+    if before is None:
+        generations = [Batches(plan)]
+        chunk = int(generations[0].counts.max())
+    else:
+        changed = list(differences(before.code, code_versions()))
+        if changed:
+            _refuse(path, "was computed by other code", changed, "name another store")
+        generations, chunk = _generations(path, plan, before, extend), before.chunk
+    manifest = Manifest.of(generations, chunk)
+    if before is not None and manifest.columns != before.columns:
+        raise InvalidInput("out", str(path), "has no room for larger points: name another store")
+    arrays = Arrays(manifest, _row_labels(generations, manifest))
+    _write_metadata(path, arrays, before)
+    return Store(path, generations, arrays)
+
+
+def _generations(path: Path, plan: Plan, before: Manifest, extend: bool) -> list[Batches]:
+    """The batches of every plan that the store was made for, one after another."""
+    changed = same_plan(before, plan)
+    if changed and not extend:
+        cure = "--extend appends what axes have grown by; or name another store"
+        _refuse(path, "belongs to another plan", changed, cure)
+    known = before.plans if changed else before.plans[:-1]
+    plans = [*(_smaller(plan, one) for one in known), plan]
+    generations: list[Batches] = []
+    for earlier, one in zip([None, *plans[:-1]], plans, strict=True):
+        first = sum(len(known) for known in generations)
+        generations.append(Batches(one, earlier, first, before.chunk if generations else None))
+    return generations
+
+
+def _smaller(plan: Plan, before: object) -> Plan:
+    """The plan that a store had, from a larger one of the same base."""
+    assert isinstance(before, dict)
+    now = plan.to_dict()
+    rest = [name for name in now if name not in ("axes", "draws") and now[name] != before[name]]
+    if rest:
+        changed = list(differences({n: before[n] for n in rest}, {n: now[n] for n in rest}))
+        raise InvalidInput("extend", rest[0], f"axes alone may grow: {'; '.join(changed)}")
+    return Plan(plan.base, before["axes"], plan.keep, before["draws"], plan.draw_seed, plan.modules)
+
+
+def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
+    listed = "; ".join(changed[:6]) + ("; …" if len(changed) > 6 else "")
+    raise InvalidInput("out", str(path), f"{what}: {listed}; {cure}")
+
+
+def _find(path: Path, *, aloud: bool = True) -> Manifest | None:
+    """What a store says of itself; a damaged manifest is made up for by the copy of it."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return None
+    root = path / "zarr.json"
+    try:
+        copy = manifest_in(root.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        copy = None
+    try:
+        return Manifest.from_dict(Sealed.read(path / ABOUT, _KIND).about)
+    except CannotRead as problem:
+        missing = not (path / ABOUT / MANIFEST).exists()
+        if copy is not None:
+            if not missing and aloud:
+                log.warning("%s; it is written again from its copy", problem)
+            return copy
+        if missing and not _holds_more(path):
+            # A kill came before anything was there.
+            return None
+        if missing:
+            raise InvalidInput("out", str(path), "exists and is no sweep: name another") from None
+        raise
+
+
+def _holds_more(path: Path) -> bool:
+    if not path.is_dir():
+        return True
+    return any(inner.name != ABOUT for inner in path.iterdir())
+
+
+def _write_metadata(path: Path, arrays: Arrays, before: Manifest | None) -> None:
+    """Write whatever of an empty store's files is not there, and say what was damaged."""
+    manifest = arrays.manifest
+    same = before is not None and before.to_dict() == manifest.to_dict()
+    for name, content in arrays.metadata.items():
+        target = path / name
+        try:
+            found: bytes | None = target.read_bytes()
+        except OSError:
+            found = None
+        if found == content:
+            continue
+        if same and (path / ABOUT / MANIFEST).exists():
+            log.warning("%s was damaged and is written again", name)
+        make_folder(target.parent)
+        write_bytes(target, content)
+    sealed = Sealed(path / ABOUT, _KIND, manifest.digest, manifest.to_dict())
+    try:
+        if same and Sealed.read(path / ABOUT, _KIND).digest == manifest.digest:
+            return
+    except CannotRead:
+        pass
+    sealed.write()
+
+
+def _row_labels(generations: list[Batches], manifest: Manifest) -> dict[str, AnyArray]:
+    """The coordinates along rows, in batch order; rows that no batch fills have seed −1."""
+    plan = generations[-1].plan
+    chunk, coordinates = manifest.chunk, plan.coordinates()
+    cells = np.full(manifest.batches * chunk, -1)
+    number = 0
+    for batches in generations:
+        for place in range(len(batches)):
+            own = batches.cells(place, plan)
+            cells[number * chunk : number * chunk + len(own)] = own
+            number += 1
+    shape = tuple(plan.dimensions.values())
+    places = np.unravel_index(np.maximum(cells, 0), shape)
+    along = dict(zip(plan.dimensions, places, strict=True))
+    found: dict[str, AnyArray] = {}
+    if POINT in along:
+        found[POINT] = np.where(cells < 0, -1, along[POINT])
+    for name, (dimension, labels) in coordinates.items():
+        found[name] = labels[along[dimension]]
+    if SEED in found:
+        found[SEED] = np.where(cells < 0, -1, found[SEED])
+    return found

@@ -1,0 +1,149 @@
+"""What can be swept: how its points are made, forecast, carried out, and what is kept of them."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
+
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.dynamics.forecast import Forecast, Frame
+from saddlescope.errors import InvalidInput
+from saddlescope.setting.plain import Plain, digest
+
+if TYPE_CHECKING:
+    from saddlescope.sweep.plan import Plan
+
+Item = TypeVar("Item")
+Measure: TypeAlias = Callable[..., object]
+"""A function of what has come of a point, which gives a number for each of its seeds."""
+
+
+class Status(IntEnum):
+    """How a row stands; the numbers are those in a store."""
+
+    MISSING = 0
+    FINISHED = 1
+    CONVERGED = 2
+    DIVERGED = 3
+    FAILED = 4
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether a row ended without what was asked for."""
+        return self in (Status.DIVERGED, Status.FAILED)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Something that is kept of every row: an array over `axes` of these sizes."""
+
+    name: str
+    axes: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What has come of a point: columns over its seeds, how each stands, and why."""
+
+    columns: Mapping[str, FloatArray]
+    status: AnyArray
+    reasons: Mapping[int, str]
+
+
+class AbstractSubject(abc.ABC, Generic[Item]):
+    """A base that is swept, and what is kept of each point.
+
+    - `known`: the names that can be kept, with what they are.
+    """
+
+    base: Item
+    measures: dict[str, Measure]
+    names: tuple[str, ...]
+    known: ClassVar[Mapping[str, str]]
+
+    def settle(self, keep: Sequence[str | Measure]) -> None:
+        """Check what is to be kept; functions, of one's own or of a file's, go by their name."""
+        self.measures = {}
+        names: list[str] = []
+        for one in keep:
+            measure = one if callable(one) else _own_measure(one)
+            name = one if measure is None else getattr(measure, "__name__", "")
+            if not isinstance(name, str) or (measure is None and not self.has(name)):
+                allowed = f"must be among {', '.join(self.known)}, or file:function of a module"
+                raise InvalidInput("keep", one, allowed)
+            if measure is not None:
+                if not name.isidentifier():
+                    raise InvalidInput("keep", one, "must be a function with a name")
+                self.measures[name] = measure
+            names += [new for new in self.expand(name) if new not in names]
+        self.names = tuple(names)
+
+    def kept(self) -> Plain:
+        """What is kept, with what its own measures are made from."""
+        return [[n, _made_from(self.measures[n])] if n in self.measures else n for n in self.names]
+
+    def has(self, name: str) -> bool:
+        """Whether something of that name can be kept."""
+        return name in self.known
+
+    def expand(self, name: str) -> tuple[str, ...]:
+        """The columns that a name stands for."""
+        return (name,)
+
+    @property
+    @abc.abstractmethod
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the base."""
+
+    @abc.abstractmethod
+    def check_axes(self, names: Sequence[str]) -> None:
+        """Raise where a field cannot be swept over."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Plain]:
+        """The base as plain values."""
+
+    @abc.abstractmethod
+    def points(self, plan: Plan) -> list[Item]:
+        """Every point of a plan, in order, each with its own seeds."""
+
+    @abc.abstractmethod
+    def with_seeds(self, item: Item, seeds: tuple[int, ...]) -> Item:
+        """A point with some of its seeds."""
+
+    @abc.abstractmethod
+    def forecasts(self, items: Sequence[Item]) -> list[Forecast]:
+        """What is known of points before they are carried out."""
+
+    @abc.abstractmethod
+    def columns(self, items: Sequence[Item], forecasts: Sequence[Forecast]) -> tuple[Column, ...]:
+        """What is kept of every row of these points, large enough for all of them."""
+
+    @abc.abstractmethod
+    def frame(self, sizes: Mapping[str, int], rows: int) -> Frame | None:
+        """What a batch of points of these largest sizes is padded to."""
+
+    @abc.abstractmethod
+    def run(self, items: Sequence[Item], frame: Frame | None) -> list[Outcome]:
+        """Carry out the points of a batch."""
+
+
+def _own_measure(name: object) -> Measure | None:
+    """The function that `file:function` names, in a file that was loaded."""
+    module, colon, attribute = str(name).partition(":")
+    found = getattr(sys.modules.get(module), attribute, None) if colon else None
+    return found if callable(found) else None
+
+
+def _made_from(measure: Measure) -> str:
+    """A digest of a function's source, where there is one."""
+    try:
+        return digest(inspect.getsource(measure))
+    except (OSError, TypeError):
+        return ""

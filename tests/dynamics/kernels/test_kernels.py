@@ -1,0 +1,186 @@
+"""The kernels in Pallas' interpreter, next to the programs that XLA makes of the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import saddlescope as ss
+from saddlescope.dynamics import _batch, _prepared
+from saddlescope.dynamics.kernels.choice import Kernel, choose_kernel
+from saddlescope.dynamics.methods._layout import Layout
+
+TASK = ss.InContextRegression(spectrum=[0.6, 0.4], context_length=20)
+DESCENT = ss.GradientDescent(learning_rate=0.5, steps=1000)
+FLOW = ss.GradientFlow(until=400.0)
+# Two lanes share three heads: one of them holds a head that is not there.
+SHARED, ALONE = Kernel(2, 4, 1, is_interpreted=True), Kernel(1, 4, 1, is_interpreted=True)
+MODELS = {
+    "pairs": ss.SeparateAttention(heads=3),
+    "two pairs a head": ss.SeparateAttention(heads=2, rank=2),
+    "merged": ss.MergedAttention(heads=2),
+}
+
+
+@pytest.fixture
+def by_kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    def train(kernel: Kernel, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What a function returns where a kernel carries out what it trains."""
+
+        def choose(method: ss.AbstractMethod, *_: object) -> Kernel | None:
+            return kernel if method.has_kernel else None
+
+        with monkeypatch.context() as patched:
+            for module in (_prepared, _batch):
+                patched.setattr(module, "choose_kernel", choose)
+            return function(*arguments, **options)
+
+    return train
+
+
+def options(method: ss.AbstractMethod, **others: Any) -> Any:
+    return {"init_scale": 0.2, "seeds": 6, "method": method, "record": 5} | others
+
+
+def apart(run: ss.Trajectory, other: ss.Trajectory, name: str) -> float:
+    return float(np.abs(run.dataset[name] - other.dataset[name]).max())
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"), [("pairs", SHARED), ("two pairs a head", ALONE), ("merged", SHARED)]
+)
+def test_a_descent_is_that_of_xla(by_kernel: Any, name: str, kernel: Kernel) -> None:
+    model = MODELS[name]
+    run = by_kernel(kernel, ss.train, model, TASK, **options(DESCENT))
+    assert run.dataset.attrs["solver"] == "kernel"
+    other = ss.train(model, TASK, **options(DESCENT))
+    assert "solver" not in other.dataset.attrs
+    for weights in ("loss", *model.shapes(2)):
+        assert apart(run, other, weights) < 1e-12
+
+
+def test_a_flow_errs_no_more_than_that_of_xla(by_kernel: Any) -> None:
+    model = MODELS["pairs"]
+    run = by_kernel(SHARED, ss.train, model, TASK, **options(FLOW))
+    assert run.dataset.attrs["solver"] == "kernel"
+    other = ss.train(model, TASK, **options(FLOW))
+    exact = ss.train(model, TASK, **options(FLOW.tightened(1000)))
+    for weights in ("loss", *model.shapes(2)):
+        assert apart(run, exact, weights) < 3 * apart(other, exact, weights) + 1e-12
+    for conserved in model.conserved_axes:
+        values = run.dataset[conserved]
+        assert float(np.abs(values - values.isel(time=0)).max()) < 1e-7
+
+
+@pytest.mark.parametrize("method", [DESCENT, FLOW])
+def test_drops_are_found_inside_the_kernel(by_kernel: Any, method: ss.AbstractMethod) -> None:
+    model, given = MODELS["pairs"], options(method, record=ss.Record(keep="drops"), init_scale=0.1)
+    run = by_kernel(SHARED, ss.train, model, TASK, **given).summary()
+    other = ss.train(model, TASK, **given).summary()
+    assert run["drop_time"].notnull().sum() >= 6
+    # Both interpolate within steps of their own.
+    np.testing.assert_allclose(run["drop_time"], other["drop_time"], rtol=1e-6)
+    np.testing.assert_allclose(run["learned_time"], other["learned_time"], rtol=1e-2)
+    np.testing.assert_allclose(run["plateau_loss"], other["plateau_loss"], atol=1e-3)
+    np.testing.assert_array_equal(run["order"], other["order"])
+    np.testing.assert_allclose(run["final_loss"], other["final_loss"], atol=1e-9)
+
+
+def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any) -> None:
+    settings = [
+        ss.Setting(
+            ss.SeparateAttention(heads=heads),
+            ss.InContextRegression(spectrum=spectrum, context_length=20),
+            ss.GradientDescent(learning_rate=rate, steps=steps),
+            init=ss.RandomStart(0.2),
+            record=ss.Record(points=points),
+            seeds=3,
+        )
+        for heads, spectrum, rate, steps, points in (
+            (3, [0.6, 0.4], 0.5, 300, 4),
+            (2, [0.7, 0.3], 0.2, 200, 3),
+        )
+    ]
+    runs = by_kernel(SHARED, ss.train_many, settings)
+    for run, setting in zip(runs, settings, strict=True):
+        other = ss.train(setting)
+        assert run.dataset.attrs["solver"] == "kernel"
+        np.testing.assert_array_equal(run.time, other.time)
+        for name in ("loss", "k", "v"):
+            assert apart(run, other, name) < 1e-12
+
+
+def test_a_seed_that_diverges_or_rests_says_so(by_kernel: Any) -> None:
+    model = MODELS["pairs"]
+    wild = options(ss.GradientDescent(learning_rate=30.0, steps=1000))
+    run = by_kernel(SHARED, ss.train, model, TASK, **wild)
+    other = ss.train(model, TASK, **wild)
+    assert run.outcomes.are(ss.Result.DIVERGED).any()
+    assert [one.message for one in run.outcomes] == [one.message for one in other.outcomes]
+    calm = options(ss.GradientFlow(until=4000.0, converged=1e-3))
+    run = by_kernel(SHARED, ss.train, model, TASK, **calm)
+    other = ss.train(model, TASK, **calm)
+    assert run.outcomes.are(ss.Result.CONVERGED).all()
+    np.testing.assert_array_equal(run.dataset["loss"].isnull(), other.dataset["loss"].isnull())
+
+
+def test_segments_leave_no_trace(by_kernel: Any) -> None:
+    from saddlescope.dynamics._job import Job
+
+    setting = ss.Setting(
+        MODELS["pairs"], TASK, FLOW, init=ss.RandomStart(0.2), record=ss.Record(points=5), seeds=6
+    )
+    job = by_kernel(SHARED, Job, setting)
+    state, taken = job.advance(job.begin(), 7)
+    assert taken == 7
+    state = job.restore(job.save(state))
+    while not job.is_finished(state):
+        state, _ = job.advance(state, 100)
+    other, whole = by_kernel(SHARED, Job, setting), None
+    whole, _ = other.advance(other.begin(), 10**6)
+    assert job.result(state).equals(other.result(whole))
+
+
+def test_a_long_rest_is_handed_to_the_stiff_method(by_kernel: Any) -> None:
+    given = options(ss.GradientFlow(until=1e7))
+    run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **given)
+    assert run.dataset.attrs["solver"] == "kernel, then stiff for 100% of the seeds"
+    other = ss.train(MODELS["pairs"], TASK, **given)
+    assert apart(run, other, "loss") < 1e-9
+
+
+def test_float32_is_computed_in_float32(by_kernel: Any) -> None:
+    method = ss.GradientDescent(learning_rate=0.5, steps=50, precision="float32")
+    run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **options(method))
+    assert run.dataset["k"].dtype == np.float32
+    assert apart(run, ss.train(MODELS["pairs"], TASK, **options(method)), "loss") < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "rows", "lanes"),
+    [
+        (ss.SeparateAttention(heads=5), DESCENT, 10_000, 1),
+        (ss.SeparateAttention(heads=5), FLOW, 10_000, 8),
+        (ss.SeparateAttention(heads=5), FLOW, 10, None),
+        (ss.SeparateAttention(heads=5), ss.GradientFlow(until=1.0, solver="stiff"), 10_000, None),
+        (ss.SeparateAttention(heads=5, blocks="full"), DESCENT, 10_000, None),
+        (ss.MergedAttention(heads=5), ss.Optimiser("adam", 10, 0.1), 10_000, None),
+        (ss.MergedAttention(heads=100), DESCENT, 10_000, None),
+    ],
+)
+def test_a_kernel_is_chosen_where_it_fits(
+    monkeypatch: pytest.MonkeyPatch,
+    model: Any,
+    method: ss.AbstractMethod,
+    rows: int,
+    lanes: int | None,
+) -> None:
+    task = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
+    risk, layout = model.objective(task).risk, Layout.of(model, 4)
+    assert choose_kernel(method, model, risk, layout, rows) is None
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    chosen = choose_kernel(method, model, risk, layout, rows)
+    assert (None if chosen is None else chosen.lanes) == lanes

@@ -1,0 +1,108 @@
+"""Pictures and pages of sweeps."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.collections import QuadMesh
+from tests.browser.conftest import browser  # noqa: F401
+from tests.browser.opened import OpenedPage
+
+import saddlescope as ss
+from saddlescope.sweep.page import write_sweep_page
+from saddlescope.sweep.picture import draw
+
+
+@pytest.fixture(scope="module")
+def array() -> xr.Dataset:
+    scales, heads, seeds = [0.01, 0.1, 1.0], [2, 4], [0, 1, 2]
+    shape = (3, 2, 3, 2)
+    times = np.arange(36.0).reshape(shape) + 1
+    times[0, 0, 0, 1] = np.nan
+    coordinates = {"init_scale": scales, "heads": heads, "seed": seeds, "drop": [1, 2]}
+    return xr.Dataset(
+        {
+            "drop_time": (tuple(coordinates), times),
+            "drops": (("init_scale", "heads", "seed"), np.isfinite(times).sum(-1).astype(float)),
+            "status": (("init_scale", "heads", "seed"), np.ones(shape[:3], dtype=np.int8)),
+        },
+        coordinates,
+    )
+
+
+def test_a_heat_map_shows_means_over_seeds(array: xr.Dataset) -> None:
+    drawing = draw(array, x="init_scale", y="heads", color="drops")
+    axes, bar = drawing.axes
+    (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
+    np.testing.assert_allclose(mesh.get_array(), array["drops"].mean("seed").T)
+    assert axes.get_xscale() == "log"
+    assert bar.get_ylabel() == "drops"
+    # Cells lie about their values.
+    edges = mesh.get_coordinates()[0, :, 0]
+    np.testing.assert_allclose(edges, 10 ** np.array([-2.5, -1.5, -0.5, 0.5]))
+
+
+def test_lines_show_the_median_and_the_spread_in_small_multiples(array: xr.Dataset) -> None:
+    drawing = draw(array, x="init_scale", y="drop_time", color="heads")
+    assert [axes.get_title() for axes in drawing.axes] == ["drop = 1", "drop = 2"]
+    first = drawing.axes[0]
+    middle = array["drop_time"].sel({"drop": 1, "heads": 4}).median("seed")
+    np.testing.assert_allclose(first.lines[1].get_ydata(), middle)
+    assert len(first.collections) == 2, "a band for each number of heads"
+    (fixed,) = draw(array, x="init_scale", y="drop_time", at={"drop": "2", "heads": 2}).axes
+    assert len(fixed.lines) == 1
+
+
+def test_what_cannot_be_drawn_is_said(array: xr.Dataset) -> None:
+    for words, said in (
+        ({"x": "heads", "y": "init_scale"}, "color = None: must be something kept: drop_time"),
+        ({"x": "heads", "y": "losses"}, "y = 'losses': must be something kept"),
+        ({"x": "head", "y": "drops"}, "x = 'head': must be an axis of drops: init_scale, heads"),
+        ({"x": "heads", "y": "drops", "color": "heads"}, "is along the bottom already"),
+        ({"x": "heads", "y": "drops", "color": "rank"}, "color = 'rank': must be an axis"),
+        ({"x": "heads", "y": "drop_time", "at": {"drop": 3}}, r"at\.drop = 3: must be one of 1, 2"),
+        ({"x": "heads", "y": "drops", "at": {"drop": 1}}, r"at\.drop = 1: must fix an axis"),
+    ):
+        with pytest.raises(ss.InvalidInput, match=said):
+            draw(array, **words)  # type: ignore[arg-type]
+    wide = array.isel(init_scale=[0] * 30)
+    with pytest.raises(ss.InvalidInput, match="leaves 60 panels: fix an axis, at most 24"):
+        draw(wide, x="heads", y="drop_time")
+
+
+def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
+    array: xr.Dataset,
+    tmp_path: Path,
+    browser: object,  # noqa: F811
+) -> None:
+    page = write_sweep_page(array, tmp_path / "page.html")
+    text = page.read_text()
+    (data,) = re.findall(r'id="data">(.*?)</script>', text)
+    kept = json.loads(data)["kept"]
+    assert kept["drops"]["mean"] == pytest.approx(
+        array["drops"].mean("seed").to_numpy().ravel(), 1e-5
+    )
+    opened = OpenedPage(browser, page.as_uri(), "light")  # type: ignore[arg-type]
+    assert opened.complaints == []
+    assert opened.requests == [page.as_uri()]
+    view = opened.page
+    chart = view.locator("#chart")
+    assert view.locator("#sliders input").count() == 1, "drop, which is neither side"
+    before = chart.evaluate("chart => chart.toDataURL()")
+    view.locator("#sliders input").fill("1")
+    assert view.locator("#sliders output").inner_text() == "2"
+    assert chart.evaluate("chart => chart.toDataURL()") != before
+    view.locator("#choices select").nth(2).select_option("")
+    assert view.locator("#sliders input").count() == 2
+    chart.hover()
+    assert re.fullmatch(r"init_scale = 0\.1: drop_time = [\d.]+", view.inner_text("#readout"))
+    opened.context.close()
+
+
+def test_a_page_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, array: xr.Dataset) -> None:
+    monkeypatch.setattr("saddlescope.sweep.page._MOST_NUMBERS", 10)
+    with pytest.raises(ss.InvalidInput, match="a page holds 10: keep less"):
+        write_sweep_page(array, "page.html")

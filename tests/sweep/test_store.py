@@ -1,0 +1,301 @@
+"""Stores: what is there is never computed twice, what is damaged is said and made again."""
+
+import logging
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.faults.test_full_disk import full_beyond
+from tests.sweep.conftest import BASE, make_sweep
+
+import saddlescope as ss
+from saddlescope.errors import CannotRead, CannotWrite, Interrupted
+from saddlescope.running.files import files_in
+from saddlescope.running.lock import hold
+from saddlescope.sweep import _manifest
+
+Batches = Callable[[], list[int]]
+
+
+def bits(store: Path) -> dict[str, bytes]:
+    """All files but those of the lock."""
+    names = [name for name in files_in(store) if Path(name).name not in (".lock", ".holder")]
+    return {name: (store / name).read_bytes() for name in names}
+
+
+def test_the_array_holds_what_each_setting_gives(finished: Path) -> None:
+    array = ss.Sweep.open(finished)
+    assert array["final_loss"].dims == ("init_scale", "context_length", "seed")
+    assert array["drop_time"].dims[-1] == "drop"
+    assert (array["status"] == 1).all()
+    for scale, length in ((0.05, 10), (0.2, 31)):
+        setting = BASE.replace(init_scale=scale, context_length=length)
+        run = ss.train(setting.replace(keep="drops"))
+        point = array.sel(init_scale=scale, context_length=length)
+        few = run.summary()
+        np.testing.assert_allclose(point["final_loss"], few["final_loss"], rtol=1e-12)
+        np.testing.assert_allclose(point["drop_time"], few["drop_time"], rtol=1e-9)
+        drops = np.isfinite(few["drop_time"].to_numpy()).sum(1)
+        assert point["drops"].to_numpy().tolist() == drops.tolist()
+        predicted = ss.predict(setting, by="quadrature")
+        times = [[np.nan if t is None else t for t in s.drop_times] for s in predicted.seeds]
+        np.testing.assert_allclose(point["predicted_drop_time"], times, rtol=1e-9)
+
+
+def test_xarray_opens_it_along_rows_without_a_warning(finished: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = xr.open_zarr(finished, consolidated=False).load()
+    assert rows["final_loss"].dims == ("row",)
+    assert set(rows.coords) == {"init_scale", "context_length", "seed"}
+    array = ss.Sweep.open(finished)
+    for row in range(rows.sizes["row"]):
+        one = rows.isel(row=row)
+        where = {name: one[name].item() for name in rows.coords}
+        assert array["final_loss"].sel(where).item() == one["final_loss"].item()
+
+
+def test_a_finished_store_is_not_computed_again(copied: Path, count_batches: Batches) -> None:
+    before = bits(copied)
+    make_sweep().run(copied, workers=0)
+    assert count_batches() == []
+    assert bits(copied) == before
+
+
+def test_what_was_interrupted_goes_on_to_the_same_bits(
+    finished: Path, tmp_path: Path, count_batches: Batches
+) -> None:
+    with pytest.raises(Interrupted) as stopped:
+        make_sweep().run(tmp_path / "store", workers=0, observers=[ss.StopWhen(lambda _: True)])
+    partial = stopped.value.snapshot.dataset
+    assert 0 < (partial["status"] == 1).sum() < partial["status"].size
+    assert np.isnan(partial["final_loss"].where(partial["status"] == 0, drop=False)).any()
+    xr.testing.assert_identical(ss.Sweep.open(tmp_path / "store"), partial)
+    make_sweep().run(tmp_path / "store", workers=0)
+    assert sorted(count_batches()) == [0, 1, 2], "each once"
+    assert bits(tmp_path / "store") == bits(finished)
+
+
+@pytest.mark.parametrize("name", ["final_loss/c/1", "drop_time/c/1/0", "status/c/1", "reason/c/1"])
+@pytest.mark.parametrize("how", ["flipped", "cut", "removed"])
+def test_a_damaged_chunk_is_said_and_computed_again(
+    name: str,
+    how: str,
+    finished: Path,
+    copied: Path,
+    count_batches: Batches,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _damage(copied / name, how)
+    if how != "removed":
+        with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command mends it"):
+            ss.Sweep.open(copied)
+    with caplog.at_level(logging.WARNING, "saddlescope"):
+        make_sweep().run(copied, workers=0)
+    assert count_batches() == [1]
+    # Without its status a batch was never there.
+    silent = name == "status/c/1" and how == "removed"
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ([] if silent else ["damaged batches are computed again: 1"])
+    assert bits(copied) == bits(finished)
+
+
+def test_all_chunks_of_an_array_may_be_gone(
+    finished: Path, copied: Path, count_batches: Batches
+) -> None:
+    shutil.rmtree(copied / "final_loss" / "c")
+    make_sweep().run(copied, workers=0)
+    assert count_batches() == [0, 1, 2]
+    assert bits(copied) == bits(finished)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["about/manifest.json", "zarr.json", "final_loss/zarr.json", "seed/c/0", "seed/zarr.json"],
+)
+@pytest.mark.parametrize("how", ["flipped", "cut", "removed"])
+def test_a_damaged_description_is_written_again(
+    name: str,
+    how: str,
+    finished: Path,
+    copied: Path,
+    count_batches: Batches,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _damage(copied / name, how)
+    with caplog.at_level(logging.WARNING, "saddlescope"):
+        make_sweep().run(copied, workers=0)
+    assert count_batches() == []
+    assert bits(copied) == bits(finished)
+    if not (name == "about/manifest.json" and how == "removed"):
+        assert len(caplog.records) == 1
+
+
+def test_nothing_is_left_of_a_store_whose_two_manifests_are_damaged(copied: Path) -> None:
+    for name in ("about/manifest.json", "zarr.json"):
+        _damage(copied / name, "cut")
+    with pytest.raises(CannotRead, match="is damaged"):
+        make_sweep().run(copied, workers=0)
+
+
+def test_another_plan_is_refused_with_what_changed(copied: Path) -> None:
+    for changes, said in (
+        ({"context_length": [10, 30]}, r"axes\.context_length was \[10, 31\] and is \[10, 30\]"),
+        ({"keep": ["drops"]}, r"keep was .* and is \['drops'\]"),
+        ({"heads": [3]}, r"axes\.heads was not there and is \[3\]"),
+    ):
+        with pytest.raises(ss.InvalidInput, match=said) as refusal:
+            make_sweep(**changes).run(copied, workers=0)
+        assert "belongs to another plan" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+def test_other_code_is_refused_with_what_changed(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_manifest, "modules_digest", lambda rooms: "0123")
+    with pytest.raises(
+        ss.InvalidInput, match=r"computed by other code: modules was \w+ and is 0123"
+    ):
+        make_sweep().run(copied, workers=0)
+
+
+def test_grown_axes_are_appended(
+    copied: Path, finished: Path, tmp_path: Path, count_batches: Batches
+) -> None:
+    larger = {"init_scale": [0.05, 0.07, 0.1, 0.2], "seeds": 3}
+    extended = make_sweep(**larger).run(copied, workers=0, extend=True)
+    assert min(count_batches()) == 3, "what was there is not computed again"
+    old, whole = bits(finished), bits(copied)
+    assert all(
+        whole[name] == old[name]
+        for name in old
+        if "/c/" in name
+        and name[-1] in "012"
+        and name.split("/")[0] in ("final_loss", "drop_time", "status")
+    )
+    fresh = make_sweep(**larger).run(tmp_path / "fresh", workers=0)
+    xr.testing.assert_equal(extended, fresh)
+    # The same command goes on with it, and it can grow further.
+    xr.testing.assert_identical(make_sweep(**larger).run(copied, workers=0), extended)
+    again = make_sweep(**larger, context_length=[10, 20, 31]).run(copied, workers=0, extend=True)
+    xr.testing.assert_equal(again.sel(context_length=[10, 31]), extended)
+
+
+def test_nothing_but_axes_may_grow(copied: Path) -> None:
+    for changes, said in (
+        ({"keep": ["drops"]}, "extend = 'keep': axes alone may grow: keep was"),
+        ({"init_scale": [0.05, 0.1]}, "an extended plan has every value that it had before"),
+        ({"spectrum": [[0.6, 0.3], [0.6, 0.3, 0.1]]}, r"axes = .*must be"),
+    ):
+        with pytest.raises(ss.InvalidInput, match=said):
+            make_sweep(**changes).run(copied, workers=0, extend=True)
+
+
+def test_a_second_client_is_refused(copied: Path) -> None:
+    with (
+        hold(copied / "about", "out"),
+        pytest.raises(ss.InvalidInput, match="is in use by process"),
+    ):
+        make_sweep().run(copied, workers=0)
+
+
+def test_what_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+        make_sweep().run(tmp_path, workers=0)
+    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+        make_sweep().run(tmp_path / "notes.txt", workers=0)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(CannotRead, match="there is no sweep"):
+        ss.Sweep.open(tmp_path / "none")
+
+
+def test_nothing_is_left_of_a_plan_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidInput, match=r"heads = 0: .*\(at heads = 0\)"):
+        ss.Sweep(BASE, heads=[3, 0]).run(tmp_path / "store", workers=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_stops_it_cleanly(tmp_path: Path, finished: Path) -> None:
+    store = tmp_path / "store"
+    stop = ss.StopWhen(lambda _: True)
+    with pytest.raises(Interrupted):
+        make_sweep().run(store, workers=0, observers=[stop])
+    with full_beyond(10), pytest.raises(CannotWrite, match="cannot be written: File too large"):
+        make_sweep().run(store, workers=0, observers=[])
+    make_sweep().run(store, workers=0, observers=[])
+    assert bits(store) == bits(finished)
+
+
+def test_a_diverged_point_has_its_reason_and_can_be_tried_again(
+    tmp_path: Path, count_batches: Batches
+) -> None:
+    sweep = ss.Sweep(BASE, learning_rate=[0.2, 50.0], keep=["final_loss", "drops"])
+    array = sweep.run(tmp_path / "store", workers=0)
+    diverged = array.sel(learning_rate=50.0)
+    assert (diverged["status"] == 3).all()
+    assert all("try learning_rate" in text for text in diverged["reason"].to_numpy().tolist())
+    assert (array.sel(learning_rate=0.2)["status"] == 1).all()
+    before = len(count_batches())
+    again = sweep.run(tmp_path / "store", workers=0, retry_failed=True)
+    assert len(count_batches()) > before
+    xr.testing.assert_identical(again, array)
+
+
+def _fails_at_length_ten(run: ss.Trajectory) -> np.ndarray:
+    if run.setting.task.fixed_length == 10:
+        raise RuntimeError("no\nnumber")
+    return run.loss[:, -1]
+
+
+def test_a_point_that_fails_costs_no_other(tmp_path: Path) -> None:
+    keep = ["final_loss", _fails_at_length_ten]
+    array = make_sweep(keep=keep).run(tmp_path / "store", workers=0)
+    failed, sound = array.sel(context_length=10), array.sel(context_length=31)
+    assert (failed["status"] == 4).all()
+    assert set(failed["reason"].to_numpy().ravel().tolist()) == {"RuntimeError: no number"}
+    assert np.isnan(failed["final_loss"]).all()
+    assert (sound["status"] == 1).all()
+    xr.testing.assert_equal(sound["_fails_at_length_ten"].rename("final_loss"), sound["final_loss"])
+
+
+def test_trajectories_and_measures_are_kept(tmp_path: Path) -> None:
+    base = BASE.replace(points=5)
+    keep = ["trajectory", "effective_rank", "drop_time"]
+    array = ss.Sweep(base, heads=[2, 3], keep=keep).run(workers=0)
+    run = ss.train(base.replace(heads=2))
+    point = array.sel(heads=2)
+    np.testing.assert_allclose(point["time"][0], run.time)
+    np.testing.assert_allclose(point["loss"], run.loss, rtol=1e-12)
+    maps = run.dataset["effective_map"]
+    np.testing.assert_allclose(point["effective_map"], maps, atol=1e-12)
+    rank = ss.measure.effective_rank(maps.to_numpy()[:, -1])
+    np.testing.assert_allclose(point["effective_rank"], rank, rtol=1e-6)
+    assert np.isnan(point["v"][..., 2]).all(), "the third head of the other point"
+
+
+def _damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "removed":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+
+def test_a_cluster_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saddlescope.sweep.pools._ANSWER", 0.5)
+    for cluster, said in (
+        ("tcp://127.0.0.1:9", "no scheduler answers there"),
+        ("localhost", "must be an address like tcp://host:8786"),
+        (8786, "must be an address like tcp://host:8786"),
+    ):
+        with pytest.raises(ss.InvalidInput, match=f"cluster = .*{said}"):
+            make_sweep().run(tmp_path / "store", cluster=cluster)
