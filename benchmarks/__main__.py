@@ -28,6 +28,7 @@ SUBJECTS = (
     "ensembles",
     "sweeps",
     "predictions",
+    "lab",
     "models",
     "circuits",
     "observe",

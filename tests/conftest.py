@@ -49,7 +49,7 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     from saddlescope.running import loop
     from saddlescope.transformer._training import _Training
 
-    monkeypatch.setattr(loop, "next_budget", lambda budget, taken, seconds: budget)
+    monkeypatch.setattr(loop, "next_budget", lambda budget, *rest: budget)
     monkeypatch.setattr(Job, "first_budget", 100)
     monkeypatch.setattr(_Training, "first_budget", 3)
 

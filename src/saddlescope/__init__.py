@@ -22,6 +22,7 @@ _ROOMS = (
     "trajectory",
     "storage",
     "comparison",
+    "lab",
     "sweep",
 )
 _MODULES = (*_ROOMS, "measure", "observe", "theory", "transformer")
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from saddlescope.comparison import *
     from saddlescope.dynamics import *
     from saddlescope.errors import *
+    from saddlescope.lab import *
     from saddlescope.running import *
     from saddlescope.setting import *
     from saddlescope.storage import *

@@ -1,6 +1,7 @@
 """Many settings at once: as each alone, whatever they differ in, in as few programs as shapes."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics import _many
+from saddlescope.dynamics import _batch, _many
 from saddlescope.dynamics._many import ManyJob
-from saddlescope.errors import CannotRead
+from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running import programs
 from saddlescope.running.observers import Saved
 
@@ -79,7 +80,7 @@ def test_each_is_as_it_is_alone(method: str) -> None:
 def test_smaller_ones_are_padded_and_are_none_the_worse(
     method: ss.AbstractMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_many, "_rung", lambda size: 4)
+    monkeypatch.setattr(_many, "rung", lambda size: 4)
     settings = [setting(method=method), setting(method=method, **OTHER)]
     (batch,) = ManyJob(settings)._batches
     assert batch._layout.dimension == 3
@@ -106,13 +107,6 @@ OTHERS = {
         setting(method=ss.StochasticGradientDescent(rate, 30, batch_size=4, key=key))
         for rate, key in ((0.05, 0), (0.1, 1))
     ],
-    "momentum": [
-        setting(
-            method=ss.Optimiser("sgd", 30, learning_rate=0.01, options={"momentum": 0.5}),
-            init=ss.RandomStart(scale),
-        )
-        for scale in (0.1, 0.2)
-    ],
     "softmax": [
         setting(
             model=ss.SeparateAttention(heads=heads, activation="softmax"),
@@ -130,6 +124,46 @@ def test_what_cannot_be_padded_shares_a_program_with_its_like(kind: str) -> None
     assert len(ManyJob(settings)._batches) == (2 if kind == "softmax" else 1)
     for run, one in zip(ss.train_many(settings), settings, strict=True):
         assert_alike(run, ss.train(one))
+
+
+SHAPE = ss.PaddedShape(dimension=3, heads=3, rank=1, seeds=2, points=20)
+
+
+def of_optimiser(heads: int, rate: float) -> ss.Setting:
+    method = ss.Optimiser("sgd", 40, learning_rate=rate, options={"momentum": 0.5})
+    return setting(model=ss.SeparateAttention(heads), method=method, seeds=heads - 1)
+
+
+def of_all_blocks(heads: int, share: float) -> ss.Setting:
+    task = ss.TaskPool([0.5] * heads, 31, tasks=1, share=share)
+    model = ss.MergedAttention(heads, blocks="full")
+    return setting(model=model, task=task, method=ss.GradientDescent(0.2, 40), seeds=heads - 1)
+
+
+@pytest.mark.parametrize("make", [of_optimiser, of_all_blocks])
+def test_settings_that_are_padded_to_a_shape_share_its_program(
+    make: Callable[[int, float], ss.Setting],
+) -> None:
+    whole, small = (
+        make(heads, value).replace(points=points)
+        for heads, value, points in ((3, 0.1, 20), (2, 0.3, 9))
+    )
+    ss.train_many([whole], padded_to=SHAPE)
+    before = programs._count
+    (padded,) = ss.train_many([small], padded_to=SHAPE)
+    assert programs._count == before
+    alone = ss.train(small)
+    assert_alike(padded, alone)
+    assert [leaf.shape for leaf in padded.state] == [leaf.shape for leaf in alone.state]
+
+
+def test_what_does_not_fit_in_a_shape_is_refused() -> None:
+    for wrong, field in (
+        (setting(model=ss.SeparateAttention(heads=4)), "heads = 4"),
+        (setting().replace(points=30), "record.points"),
+    ):
+        with pytest.raises(InvalidInput, match=re.escape(f"settings[0].{field}")):
+            ss.train_many([wrong], padded_to=SHAPE)
 
 
 def test_settings_of_one_shape_are_compiled_once() -> None:
@@ -227,4 +261,4 @@ def test_no_settings_are_no_trajectories() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 12, 13, 100])
 def test_padding_adds_less_than_half(size: int) -> None:
-    assert size <= _many._rung(size) < max(1.5 * size, size + 1)
+    assert size <= _batch.rung(size) < max(1.5 * size, size + 1)

@@ -64,7 +64,7 @@ def shorten_segments():
     from saddlescope.running import _checkpoint, loop
     from saddlescope.transformer._training import _Training
 
-    loop.next_budget = lambda budget, taken, seconds: budget
+    loop.next_budget = lambda budget, *rest: budget
     Job.first_budget = 100_000 if 'train' in words else 200
     _Training.first_budget = 100
     _checkpoint.Checkpoint.__init__.__kwdefaults__['every'] = -1.0

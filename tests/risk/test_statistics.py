@@ -56,3 +56,27 @@ def test_a_models_loss_is_that_of_its_predictions() -> None:
     residual = PROMPTS.target - model.predict(weights, PROMPTS)
     loss = float(risk_of("reduced").loss(model, weights))
     assert loss == pytest.approx(np.mean(residual**2), rel=1e-11)
+
+
+def test_dimensions_without_power_change_nothing() -> None:
+    risk, effective_map = risk_of("reduced"), np.array([[0.3, -0.1], [0.7, 0.2]])
+    larger = risk.padded(4)
+    assert larger is not None
+    padded = np.pad(effective_map, (0, 2))
+    assert float(larger.map_loss(padded)) == pytest.approx(float(risk.map_loss(effective_map)))
+    np.testing.assert_allclose(larger.map_force(padded)[:2, :2], risk.map_force(effective_map))
+
+
+def test_all_blocks_in_more_dimensions() -> None:
+    """θ of T5 from heads that are zero there has the loss that it had."""
+    model, generator = MergedAttention(heads=2, blocks="full"), np.random.default_rng(3)
+    weights = {name: generator.normal(size=shape) for name, shape in model.shapes(2).items()}
+    larger = {name: np.zeros(shape) for name, shape in model.shapes(3).items()}
+    for name, array in weights.items():
+        larger[name][tuple(slice(size) for size in array.shape)] = array
+    risk = risk_of("full")
+    padded = risk.padded(3)
+    assert padded is not None
+    loss = float(padded.map_loss(model.coefficients(larger)))
+    assert loss == pytest.approx(float(risk.map_loss(model.coefficients(weights))))
+    assert risk.padded(9) is None, "819 features: another program is cheaper"

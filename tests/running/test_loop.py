@@ -53,11 +53,11 @@ def test_a_snapshot_gives_the_records_so_far(counting) -> None:
 
 
 def test_segments_last_about_half_a_second() -> None:
-    assert next_budget(100, 100, 0.25) == 200
-    assert next_budget(100, 100, 1e-9) == 800, "growth is bounded"
-    assert next_budget(100, 100, 5.0) == 10
-    assert next_budget(100, 7, 0.01) == 100, "what was cut short does not shrink the next"
-    assert next_budget(1, 1, 100.0) == 1
+    assert next_budget(100, 100, 0.25, 0.5) == 200
+    assert next_budget(100, 100, 1e-9, 0.5) == 800, "growth is bounded"
+    assert next_budget(100, 100, 5.0, 0.5) == 10
+    assert next_budget(100, 7, 0.01, 0.5) == 100, "what was cut short does not shrink the next"
+    assert next_budget(1, 1, 100.0, 0.5) == 1
 
 
 def test_an_observer_that_fails_is_reported_once_and_costs_nothing(

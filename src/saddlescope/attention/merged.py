@@ -44,7 +44,7 @@ class MergedAttention(AbstractLinearAttention):
 
     @property
     def inert_sizes(self) -> tuple[str, ...]:
-        return ("heads",) if self.is_summarised else ()
+        return ("heads",) if self.is_linear else ()
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

@@ -55,7 +55,7 @@ class SeparateAttention(AbstractLinearAttention):
 
     @property
     def inert_sizes(self) -> tuple[str, ...]:
-        return ("heads", "rank") if self.is_summarised else ()
+        return ("heads", "rank") if self.is_linear else ()
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:

@@ -27,7 +27,16 @@ _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def run(words: list[str]) -> int:
     """The exit code of a command; bad input ends with one line and 2."""
-    from saddlescope.cli import measure, observe, predict, reproduce, sweep, train, transformer
+    from saddlescope.cli import (
+        lab,
+        measure,
+        observe,
+        predict,
+        reproduce,
+        sweep,
+        train,
+        transformer,
+    )
 
     _keep_compiled_programs()
     if not app.registered_commands:
@@ -53,6 +62,7 @@ def run(words: list[str]) -> int:
         many.command("plot", help=sweep.PLOT)(sweep.plot)
         many.command("page", help=sweep.PAGE)(sweep.page)
         app.add_typer(many, name="sweep")
+        app.command("lab", help=lab.EXAMPLE, context_settings=loose)(lab.lab)
         app.callback()(_options)
     code = _invoke(typer.main.get_command(app), words or ["--help"])
     if code == 0 and "--help" in words:
@@ -76,7 +86,7 @@ def _show_fields(words: list[str]) -> int:
     from saddlescope.cli.transformer import experiment_help
 
     try:
-        if words[0] in ("predict", "train"):
+        if words[0] in ("lab", "predict", "train"):
             typer.echo(setting_help(words[1:]))
         elif words[0] == "transformer" and words[1] != "--help":
             typer.echo(experiment_help(words[1]))

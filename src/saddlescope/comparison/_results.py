@@ -61,6 +61,10 @@ class PredictedSeed:
     """Whether the race of a drop, or an earlier one, was close: its time may be far off."""
     next_time: float | None = None
     """When the first drop after `until` comes, by quadrature (T18); None where none does."""
+    heads: tuple[int | None, ...] = ()
+    """The head that learns at each drop; empty where no head does so by itself."""
+    directions: tuple[int | None, ...] = ()
+    """The eigenvector that it learns."""
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.attention.starts import check_weights_fit
-from saddlescope.checks import FloatArray, one_of
+from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedSeed
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
-from saddlescope.theory.parametrisation import is_merged
+from saddlescope.theory.parametrisation import (
+    effective_maps,
+    is_merged,
+    linear_model,
+    population_law,
+)
 from saddlescope.theory.staircase.dormant import first_drop_delay
 
 # Time predictions are for small starts: the initial loss within this share of the whole descent
@@ -66,18 +71,38 @@ class _Times:
     margin: Float[np.ndarray, "S M"]
     is_open: Bool[np.ndarray, "S M"]
     next_time: Float[np.ndarray, " S"]
+    head: Int[np.ndarray, "S M"]
+    direction: Int[np.ndarray, "S M"]
+    """−1 where no head by itself, or no eigenvector, is named."""
 
     @classmethod
     def none(cls, seeds: int, drops: int) -> _Times:
         shape = (seeds, drops)
-        infinite = np.full(shape, np.inf)
-        return cls(infinite, infinite.copy(), np.full(shape, False), np.full(seeds, np.inf))
+        infinite, unnamed = np.full(shape, np.inf), np.full(shape, -1)
+        return cls(
+            time=infinite,
+            margin=infinite.copy(),
+            is_open=np.full(shape, False),
+            next_time=np.full(seeds, np.inf),
+            head=unnamed,
+            direction=unnamed.copy(),
+        )
 
     def take(self, found: theory.Staircases | theory.DormantStaircase) -> None:
         """Those of separate attention, which may have fewer drops than there are levels."""
         own = slice(found.time.shape[1])
         self.time[:, own], self.margin[:, own] = found.time, found.margin
         self.is_open[:, own] = found.is_open
+        self.head[:, own], self.direction[:, own] = found.head, found.direction
+
+    def put(self, rows: AnyArray, part: _Times) -> None:
+        """Those of some seeds."""
+        for name, own in vars(self).items():
+            own[rows] = getattr(part, name)
+
+    def at(self, rows: AnyArray) -> _Times:
+        """Those of some seeds, by themselves."""
+        return _Times(**{name: own[rows] for name, own in vars(self).items()})
 
 
 def predicted_drops(
@@ -92,8 +117,7 @@ def predicted_drops(
     weights = setting.init.ensemble(setting.model, setting.task, seeds)
     model, task = setting.model, setting.task
     found = _Times.none(len(seeds), len(levels) - 1)
-    first = {name: array[:, None] for name, array in weights.items()}
-    small = _are_small(evaluate_path(model, task, first)[:, 0], levels)
+    small = _are_small(_initial_losses(model, task, weights), levels)
     if not small.all():
         notes.append(_said_of_large(int((~small).sum()), levels))
     if by == "time course":
@@ -106,19 +130,18 @@ def predicted_drops(
     came = (found.time <= until) & small[:, None]
     columns = zip(
         setting.seeds,
-        _or_none(found.time, came),
-        _or_none(found.margin, came & np.isfinite(found.margin)),
-        (found.is_open & came).tolist(),
+        map(tuple, _or_none(found.time, came)),  # type: ignore[arg-type]
+        map(tuple, _or_none(found.margin, came & np.isfinite(found.margin))),  # type: ignore[arg-type]
+        map(tuple, (found.is_open & came).tolist()),
         _or_none(found.next_time, np.isfinite(found.next_time) & small),
+        map(tuple, _or_none(found.head, came & (found.head >= 0))),  # type: ignore[arg-type]
+        map(tuple, _or_none(found.direction, came & (found.direction >= 0))),  # type: ignore[arg-type]
         strict=True,
     )
-    return tuple(
-        PredictedSeed(seed, tuple(times), tuple(margins), tuple(is_open), following)  # type: ignore[arg-type]
-        for seed, times, margins, is_open, following in columns
-    )
+    return tuple(PredictedSeed(*own) for own in columns)
 
 
-def _or_none(values: FloatArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
+def _or_none(values: AnyArray, known: Bool[np.ndarray, "*S"]) -> list[object]:
     """As plain numbers, None where one is not known."""
     plain = values.astype(object)
     plain[~known] = None
@@ -152,6 +175,19 @@ def _are_small(loss: FloatArray, levels: FloatArray) -> Bool[np.ndarray, " S"]:
     """Which initial losses are as near the first level as predictions of times need it."""
     small = np.abs(loss - levels[0]) <= _SMALL_START * (levels[0] - levels[-1])
     return np.asarray(small)
+
+
+def _initial_losses(
+    model: AbstractAttention, task: AbstractData, weights: Weights
+) -> Float[np.ndarray, " S"]:
+    """The loss of every start; of effective maps without a program that is compiled for it."""
+    if not linear_model(model).is_summarised:
+        first = {name: array[:, None] for name, array in weights.items()}
+        return evaluate_path(model, task, first)[:, 0]
+    maps = effective_maps(model, task, weights)
+    moments = population_law(task).moments()
+    response = moments.summary @ maps @ moments.query
+    return moments.label_power + (maps * (response - 2 * moments.drive)).sum((-2, -1))
 
 
 def _said_of_large(count: int, levels: FloatArray) -> str:
@@ -191,11 +227,10 @@ def _by_race(
     race = theory.predict_staircases(setting.model, setting.task, own, until)
     part = _Times.none(len(rows), found.time.shape[1])
     part.take(race)
+    part.next_time = race.next_time
     reasons = [race.reason(row) for row in range(len(rows))]
     known = np.array([reason is None for reason in reasons])
-    own_rows = rows[known]
-    found.time[own_rows], found.margin[own_rows] = part.time[known], part.margin[known]
-    found.is_open[own_rows], found.next_time[own_rows] = part.is_open[known], race.next_time[known]
+    found.put(rows[known], part.at(known))
     notes += [
         f"seed {setting.seeds[row]}: {reason}"
         for row, reason in zip(rows.tolist(), reasons, strict=True)

@@ -1,5 +1,6 @@
 """How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
 
+from saddlescope.dynamics._padded_shape import PaddedShape
 from saddlescope.dynamics._summary import RunSummary
 from saddlescope.dynamics._train import (
     evaluate,
@@ -24,6 +25,7 @@ __all__ = [
     "GradientDescent",
     "GradientFlow",
     "Optimiser",
+    "PaddedShape",
     "Record",
     "RunSummary",
     "StochasticGradientDescent",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import jax
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import AnyArray
 from saddlescope.dynamics._expected import expected_steps
+from saddlescope.dynamics._frame import Frame
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.dynamics._summary import RunSummary
@@ -31,25 +33,6 @@ _COPIES = 3
 
 Shape: TypeAlias = tuple[AbstractAttention, int]
 """A model and its input dimension: all that the shapes of weights hang on."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The common size of several batches: what rows are padded to, and how many there are.
-
-    Batches of one frame share a program, and what comes of a row does not hang on the batch that
-    it is in: rows that are lacking are filled with the first one.
-
-    - `sizes`: the sizes of the model that can be padded, by name.
-    - `dimension`: that of the inputs.
-    - `points`: the points of the recording grid.
-    - `rows`: seeds of settings.
-    """
-
-    sizes: tuple[tuple[str, int], ...]
-    dimension: int
-    points: int
-    rows: int
 
 
 class Batch:
@@ -75,7 +58,7 @@ class Batch:
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
         # Settings that differ in their start alone share a problem.
         distinct = {id(one.problem): one for one in self._prepared}
-        problems = [padded(one, shape, frame.points, frame.rows) for one in distinct.values()]
+        problems = [padded(one, shape, frame) for one in distinct.values()]
         numbers = {own: number for number, own in enumerate(distinct)}
         owners = np.repeat([numbers[id(one.problem)] for one in self._prepared], counts)
         lacking = frame.rows - ends[-1]
@@ -125,7 +108,8 @@ def _own_state(whole: AbstractState, one: Prepared, rows: AnyArray, own: AnyArra
     """The state of a setting's rows, without what they were padded with."""
     state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
     state = state.map_vectors(lambda leaf: leaf[..., own])
-    return state.with_points(len(one.grid)).with_marks(one.problem.marks)
+    state = state.with_points(len(one.grid)).with_marks(one.problem.marks)
+    return state.narrowed(one.problem.layout)
 
 
 def _check_memory(prepared: Sequence[Prepared], layout: Layout) -> None:
@@ -142,17 +126,23 @@ def shape_of(prepared: Prepared) -> Shape:
     return prepared.setting.model, prepared.setting.task.dimension
 
 
-def can_be_padded(prepared: Prepared) -> bool:
-    """Whether zero heads and dimensions without power change nothing.
+def can_be_padded(prepared: Prepared, dimension: int | None = None) -> bool:
+    """Whether zero heads and dimensions without power, up to `dimension`, change nothing.
 
-    Not where steps have a memory or are taken on prompts, nor where the loss has other features.
+    Not where steps are taken on prompts, nor where the loss is another in more dimensions.
     """
     problem = prepared.problem
     return bool(
-        prepared.setting.method.is_autonomous
+        prepared.setting.method.keeps_zeros
         and problem.model.inert_sizes
-        and problem.risk.padded(problem.dimension) is not None
+        and problem.risk.padded(dimension or rung(problem.dimension)) is not None
     )
+
+
+def rung(size: int) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what lies between two is padded together."""
+    power = 2 ** math.floor(math.log2(size))
+    return next(rung for rung in (power, power * 3 // 2, power * 2) if rung >= size)
 
 
 def _frame(shapes: Sequence[Shape], prepared: Sequence[Prepared], rows: int) -> Frame:
@@ -167,13 +157,13 @@ def resized(model: AbstractAttention, sizes: dict[str, int]) -> AbstractAttentio
     return replace(model, **sizes)  # type: ignore[type-var]
 
 
-def padded(prepared: Prepared, shape: Shape, points: int, rows: int) -> Problem:
-    """The problem of a setting among so many rows in a shape that it fits in, with `points`."""
+def padded(prepared: Prepared, shape: Shape, frame: Frame) -> Problem:
+    """The problem of a setting in a shape that it fits in, that of a frame's rows."""
     problem, (model, dimension) = prepared.problem, shape
     risk = problem.risk
-    last = prepared.grid[-1:]
-    grid = np.concatenate([prepared.grid, np.repeat(last, max(points - len(prepared.grid), 0))])
-    layout = Layout.of(model, dimension)
+    lacking = max(frame.points - len(prepared.grid), 0)
+    grid = np.concatenate([prepared.grid, np.repeat(prepared.grid[-1:], lacking)])
+    layout, most = Layout.of(model, dimension), -(-frame.rows // frame.groups)
     with within(prepared.precision):
         if dimension != problem.dimension:
             enlarged = risk.padded(dimension)
@@ -183,11 +173,11 @@ def padded(prepared: Prepared, shape: Shape, points: int, rows: int) -> Problem:
             problem,
             model=model,
             layout=layout,
-            group=group_size(rows, layout.size, dimension),
+            group=min(group_size(frame.rows, layout.size, dimension), most),
             has_rows=True,
-            kernel=choose_kernel(prepared.setting.method, model, risk, layout, rows),
+            kernel=choose_kernel(prepared.setting.method, model, risk, layout, frame.rows),
             risk=risk,
-            grid=jnp.asarray(grid[-points:]),
+            grid=jnp.asarray(grid[-frame.points :]),
             marks=_padded_marks(problem.marks, dimension),
         )
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.checks import FloatArray
+from saddlescope.dynamics._frame import RecordShape
 from saddlescope.precision import with_float64
 from saddlescope.risk import AbstractRisk
 from saddlescope.running.programs import compiled
@@ -17,14 +18,20 @@ from saddlescope.task import AbstractData
 
 
 @with_float64
-def evaluate_path(model: AbstractAttention, task: AbstractData, weights: Weights) -> FloatArray:
-    """The loss of weights `[S, T, …]` on a task, in double precision."""
+def evaluate_path(
+    model: AbstractAttention, task: AbstractData, weights: Weights, shape: RecordShape | None = None
+) -> FloatArray:
+    """The loss of weights `[S, T, …]` on a task, in double precision; in a larger shape if told."""
     objective = model.objective(task)
     turned = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
     if objective.basis is not None and isinstance(model, AbstractLinearAttention):
         turned = model.rotate(turned, objective.basis)
-    arrays = jax.tree.map(jnp.asarray, (objective.risk, turned))
-    return np.asarray(_losses(model, *arrays))
+    risk, (seeds, points) = objective.risk, next(iter(turned.values())).shape[:2]
+    larger = None if shape is None else risk.padded(shape.dimension)
+    if shape is not None and larger is not None:
+        model, risk, turned = shape.model, larger, shape.enlarge(turned)
+    arrays = jax.tree.map(jnp.asarray, (risk, turned))
+    return np.asarray(_losses(model, *arrays))[:seeds, :points]
 
 
 @compiled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import hashlib
-import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 import jax
 import numpy as np
 
-from saddlescope.dynamics._batch import Batch, Frame, can_be_padded, padded, resized, shape_of
+from saddlescope.dynamics._batch import Batch, can_be_padded, padded, resized, rung, shape_of
+from saddlescope.dynamics._frame import Frame, RecordShape
 from saddlescope.dynamics._job import FIRST_SEGMENT
+from saddlescope.dynamics._padded_shape import PaddedShape
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import States
 from saddlescope.dynamics._summary import RunSummary
@@ -31,18 +32,25 @@ Outcome = TypeVar("Outcome")
 class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
     """Settings in batches of one shape, which are carried out one after another.
 
-    In a `frame`, if one is given, they are padded to it.
+    They are padded to a shape, if one is given.
     """
 
     first_budget = FIRST_SEGMENT
 
-    def __init__(self, settings: Sequence[Setting], frame: Frame | None = None) -> None:
+    def __init__(
+        self, settings: Sequence[Setting], padded_to: PaddedShape | Frame | None = None
+    ) -> None:
         self._settings = tuple(settings)
         prepared = _prepare(self._settings)
-        self._batches = [
-            Batch(places, [prepared[place] for place in places], frame)
-            for places in _alike(prepared)
-        ]
+        shape = padded_to if isinstance(padded_to, PaddedShape) else None
+        if shape is not None:
+            for place, one in enumerate(prepared):
+                shape.check(f"settings[{place}]", one.setting, len(one.grid))
+        self._batches = []
+        for places in _alike(prepared, shape):
+            own = [prepared[place] for place in places]
+            frame = padded_to if isinstance(padded_to, Frame) else _framed(own, shape)
+            self._batches.append(Batch(places, own, frame))
         self._begun: set[int] = set()
 
     @abc.abstractmethod
@@ -160,30 +168,40 @@ def _prepare(settings: Sequence[Setting]) -> list[Prepared]:
     return prepared
 
 
-def _alike(prepared: Sequence[Prepared]) -> list[list[int]]:
+def _framed(prepared: Sequence[Prepared], shape: PaddedShape | None) -> Frame | None:
+    """The frame of settings in a padded shape, in which their records are worked on too."""
+    if shape is None or not can_be_padded(prepared[0], shape.dimension):
+        return None
+    frame = shape.frame(prepared[0].setting.model, sum(len(one.seeds) for one in prepared))
+    for one in prepared:
+        model = resized(one.setting.model, dict(frame.sizes))
+        rows = shape.rows(len(one.seeds))
+        one.record_shape = RecordShape(model, frame.dimension, rows, frame.points)
+    return frame
+
+
+def _alike(prepared: Sequence[Prepared], shape: PaddedShape | None) -> list[list[int]]:
     """The places of settings that can share a program."""
     keys: dict[int, Hashable] = {}
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
         if id(one.problem) not in keys:
-            keys[id(one.problem)] = program_key(one)
+            keys[id(one.problem)] = program_key(one, shape)
         batches[keys[id(one.problem)]].append(place)
     return list(batches.values())
 
 
-def program_key(one: Prepared) -> Hashable:
+def program_key(one: Prepared, shape: PaddedShape | None = None) -> Hashable:
     """Equal for settings that can share a program."""
     model, dimension = shape_of(one)
-    if can_be_padded(one):
-        sizes = {name: _rung(getattr(model, name)) for name in model.inert_sizes}
-        model, dimension = resized(model, sizes), _rung(dimension)
-    leaves, structure = jax.tree.flatten(padded(one, (model, dimension), 1, 1))
+    if shape is not None and can_be_padded(one, shape.dimension):
+        frame = shape.frame(model, 1)
+        model, dimension = resized(model, dict(frame.sizes)), frame.dimension
+    elif can_be_padded(one):
+        sizes = {name: rung(getattr(model, name)) for name in model.inert_sizes}
+        model, dimension = resized(model, sizes), rung(dimension)
+    alone = Frame((), dimension, points=1, rows=1)
+    leaves, structure = jax.tree.flatten(padded(one, (model, dimension), alone))
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
     # A row's records take the room of the longest's.
-    return type(one.setting.method), structure, shapes, _rung(len(one.grid))
-
-
-def _rung(size: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what lies between two is padded together."""
-    power = 2 ** math.floor(math.log2(size))
-    return next(rung for rung in (power, power * 3 // 2, power * 2) if rung >= size)
+    return type(one.setting.method), structure, shapes, rung(len(one.grid))

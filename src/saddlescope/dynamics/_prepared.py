@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
+from saddlescope.dynamics._frame import RecordShape
 from saddlescope.dynamics._summary import (
     RunSummary,
     Summary,
@@ -42,6 +44,8 @@ _RECORD_COPIES, _GRID_COPIES, _BATCH_COPIES = 3, 4, 3
 _SEEDS_FOR_CURE = 8
 # Seeds whose starts are drawn at once, in memory that is used again for the next ones.
 _STARTS_TOGETHER = 2**13
+# What is said of a failed seed whose shape nothing is compiled for.
+_DIVERGED = "diverged; try a smaller learning rate, or a smaller init_scale"
 # Prompts on which the loss is recorded where it is not known exactly.
 _PROBES = 4096
 
@@ -57,6 +61,8 @@ class Prepared:
         model, method, task = setting.model, setting.method, setting.task
         self.setting = setting
         self.time_start = time_start
+        self.record_shape: RecordShape | None = None
+        """Where records are worked on in a larger shape."""
         clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {clock_start:g}")
@@ -146,8 +152,7 @@ class Prepared:
             place, known = _places(records, points)
             path = np.take_along_axis(records.path, place[:, :, None], axis=1)
             recorded = self._name(np.where(known[:, :, None], path, np.nan))
-            derived = to_numpy(_derive(setting.model, recorded, self.problem.risk.gain))
-            recorded |= derived | self._test_losses(recorded)
+            recorded |= self._derived(recorded) | self._test_losses(recorded)
         elif records.notes is None:
             final = self._name(records.last)
         clock = self.grid[:points]
@@ -204,11 +209,28 @@ class Prepared:
         )
         return Summary.of(drops, levels, learned, outcomes.are(Result.DIVERGED))
 
+    def _derived(self, weights: Weights) -> Weights:
+        """The effective map and the conserved quantities at every record."""
+        model, shape, gain = self.setting.model, self.record_shape, self.problem.risk.gain
+        if shape is None:
+            return to_numpy(_derive(model, weights, gain))
+        larger = to_numpy(_derive(shape.model, shape.enlarge(weights), gain))
+        one = {name: array[0, 0] for name, array in weights.items()}
+        own = jax.eval_shape(partial(_derive_one, model), one, gain)
+        lead = next(iter(weights.values())).shape[:2]
+        return {
+            name: larger[name][tuple(map(slice, (*lead, *like.shape)))]
+            for name, like in own.items()
+        }
+
     def _test_losses(self, weights: Weights) -> Weights:
         """The loss at every record on each law that the task names as a test of it."""
         task, model = self.setting.task, self.setting.model
         tests = task.tests() if model.is_linear else {}
-        return {f"loss_{name}": evaluate_path(model, test, weights) for name, test in tests.items()}
+        return {
+            f"loss_{name}": evaluate_path(model, test, weights, self.record_shape)
+            for name, test in tests.items()
+        }
 
     @in_own_precision
     def outcomes(self, state: AbstractState, seeds: AnyArray) -> Outcomes:
@@ -216,7 +238,10 @@ class Prepared:
         records = state.records
         failed = np.flatnonzero(records.failed)
         messages: list[str] = []
-        if failed.size:
+        if self.record_shape is not None:
+            # Where and why would be found by programs for this shape alone.
+            messages = [_DIVERGED] * failed.size
+        elif failed.size:
             starts = jnp.asarray(self.starts(seeds[failed[:_SEEDS_FOR_CURE]]))
             messages = self.setting.method.failures(self.problem, state, failed, starts)
         finished = np.asarray(records.index) >= len(self.grid)
@@ -261,14 +286,14 @@ def _linear(model: AbstractAttention) -> AbstractLinearAttention:
 @compiled
 def _derive(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
     """The effective map and the conserved quantities at every record, [S, T, …]."""
+    return jax.vmap(jax.vmap(lambda at: _derive_one(model, at, gain)))(weights)
 
-    def one(at: Weights) -> Weights:
-        conserved = model.conserved(at)
-        if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
-            return conserved
-        return {"effective_map": model.effective_map(at, gain), **conserved}
 
-    return jax.vmap(jax.vmap(one))(weights)
+def _derive_one(model: AbstractAttention, weights: Weights, gain: Array) -> Weights:
+    conserved = model.conserved(weights)
+    if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
+        return conserved
+    return {"effective_map": model.effective_map(weights, gain), **conserved}
 
 
 def _marks(setting: Setting, risk: AbstractRisk) -> tuple[FloatArray, FloatArray] | None:

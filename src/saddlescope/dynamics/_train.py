@@ -23,7 +23,8 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from saddlescope.dynamics._batch import Frame
+    from saddlescope.dynamics._frame import Frame
+    from saddlescope.dynamics._padded_shape import PaddedShape
     from saddlescope.dynamics._summary import RunSummary
 
 State = TypeVar("State")
@@ -87,18 +88,24 @@ def train(
 
 
 def train_many(
-    settings: Iterable[Setting], *, frame: Frame | None = None, observers: object = ()
+    settings: Iterable[Setting],
+    *,
+    padded_to: PaddedShape | Frame | None = None,
+    observers: object = (),
 ) -> tuple[Trajectory, ...]:
     """Carry out many settings at once; one trajectory for each, as `train` would give it.
 
     An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
-    shape (spectrum, length, noise, scale, end, a learning rate but an `Optimiser`'s, …) differs
-    from row to row of one compiled program. Gradient flow and descent of linear attention on a law
-    may differ in heads, rank and dimension too, and are padded; anything else shares a program with
-    what has its own shape.
+    shape (spectrum, length, noise, scale, end, learning rate, …) differs from row to row of one
+    compiled program. Gradient flow and descent of linear attention, and the optimisers that go
+    weight by weight (`sgd`, `adam`, `adamw`, `nadam`, `rmsprop`, `adagrad`, `lion`), may differ in
+    heads, rank and dimension too, and are padded; anything else shares a program with what has its
+    own shape.
 
-    Settings that can share a program may be given a `frame` to be padded to, so that several calls
-    share it too, and a row has the same bits in each of them.
+    With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
+    share one program too, whatever sizes below it their settings have; a row has the same bits in
+    each of them. Of a seed that diverges in a `PaddedShape` no step and no rate to try are found,
+    which would take programs of their own.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
     `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
@@ -118,11 +125,14 @@ def train_many(
     from saddlescope.running.loop import run_job
 
     listed = _listed(settings)
-    return run_job(ManyJob(listed, frame), observers) if listed else ()
+    return run_job(ManyJob(listed, padded_to), observers) if listed else ()
 
 
 def summarise_many(
-    settings: Iterable[Setting], *, frame: Frame | None = None, observers: object = ()
+    settings: Iterable[Setting],
+    *,
+    padded_to: PaddedShape | Frame | None = None,
+    observers: object = (),
 ) -> tuple[RunSummary, ...]:
     """Carry out many settings as `train_many` does, and keep a few numbers of each seed alone.
 
@@ -140,7 +150,7 @@ def summarise_many(
     from saddlescope.running.loop import run_job
 
     listed = _listed(settings)
-    return run_job(SummariesJob(listed, frame), observers) if listed else ()
+    return run_job(SummariesJob(listed, padded_to), observers) if listed else ()
 
 
 def _listed(settings: Iterable[Setting]) -> list[Setting]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from saddlescope.dynamics._batch import Frame, can_be_padded
+from saddlescope.dynamics._batch import can_be_padded
 from saddlescope.dynamics._expected import expected_seconds, expected_steps
+from saddlescope.dynamics._frame import Frame
 from saddlescope.dynamics._many import program_key
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.setting import Setting

@@ -36,7 +36,10 @@ class AbstractRisk(eqx.Module):
         return None
 
     def padded(self, dimension: int) -> AbstractRisk | None:
-        """The same loss in more dimensions, which have no power; None where that is another one."""
+        """The same loss in more dimensions, which have no power; None where there is none.
+
+        There is none where it would be another loss, or much dearer.
+        """
         return None
 
 

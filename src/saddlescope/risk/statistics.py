@@ -6,8 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from saddlescope.arrays import Array, apply_to_rows, unvectorise, vectorise
-from saddlescope.checks import FloatArray
+from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.risk.base import AbstractMapRisk
+
+# Features beyond which a product with all pairs of padded ones costs more than another program.
+_MOST_PADDED = 600
 
 
 class StatisticsRisk(AbstractMapRisk):
@@ -28,11 +31,52 @@ class StatisticsRisk(AbstractMapRisk):
         force = self.cross_moment - response
         return force if effective_map.ndim == 1 else unvectorise(force)
 
+    def padded(self, dimension: int) -> StatisticsRisk | None:
+        size = dimension**2 if _is_map(len(self.cross_moment)) else _blocks(dimension)
+        if size > _MOST_PADDED:
+            return None
+        places = _places(len(self.cross_moment), dimension)
+        cross, second = np.zeros(size), np.zeros((size, size))
+        cross[places] = self.cross_moment
+        second[np.ix_(places, places)] = self.second_moment
+        return StatisticsRisk(self.gain, self.label_power, cross, second)
+
     def best_map(self, capacity: int) -> FloatArray | None:
         if capacity**2 != len(self.cross_moment):
             return None
         best, *_ = np.linalg.lstsq(self.second_moment, self.cross_moment, rcond=None)
         return np.asarray(unvectorise(best))
+
+
+def _blocks(dimension: int) -> int:
+    """How many features all blocks have (T5)."""
+    return dimension**3 + dimension**2 + dimension
+
+
+def _is_map(features: int) -> bool:
+    """Whether features are those of an effective map, D², and not of all blocks.
+
+    No number is both: of D³ + D² + D = D (D² + D + 1) the factors share no divisor, and the second
+    lies between two squares.
+    """
+    return round(features**0.5) ** 2 == features
+
+
+def _places(features: int, dimension: int) -> AnyArray:
+    """Where each feature stands among those of more dimensions."""
+    if _is_map(features):
+        size = round(features**0.5)
+        return _ranks((size,) * 2, dimension)
+    size = next(one for one in range(1, features + 1) if _blocks(one) == features)
+    starts = (0, dimension**3, dimension**3 + dimension**2)
+    ranks = (_ranks((size,) * axes, dimension) for axes in (3, 2, 1))
+    return np.concatenate([start + own for start, own in zip(starts, ranks, strict=True)])
+
+
+def _ranks(shape: tuple[int, ...], dimension: int) -> AnyArray:
+    """The places of an array's entries in one of more dimensions, both flat."""
+    larger = (dimension,) * len(shape)
+    return np.ravel_multi_index(tuple(np.indices(shape)), larger).reshape(-1)
 
 
 def _as_vector(effective_map: Array) -> Array:

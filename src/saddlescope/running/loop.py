@@ -9,8 +9,6 @@ from saddlescope.running.interruption import StopRequest
 from saddlescope.running.observers import AbstractJob, Audience, Result, Snapshot, State, log
 from saddlescope.running.programs import let_go
 
-# A segment is sized to last about this long, so that progress, Ctrl-C and checkpoints are prompt.
-_SEGMENT_SECONDS = 0.5
 _MOST_GROWTH = 8.0
 # A job is said to get nowhere when after so many seconds it would take longer than this.
 _PATIENCE = 5.0
@@ -36,7 +34,7 @@ def run_job(
                 before = time.monotonic()
                 state, taken = job.advance(state, budget)
                 now = time.monotonic()
-                budget = next_budget(budget, taken, now - before)
+                budget = next_budget(budget, taken, now - before, audience.interval)
                 snapshot = Snapshot(job, state, now - began, request)
                 audience.observe(snapshot)
                 # The first segment compiles, and says nothing about the pace.
@@ -53,13 +51,13 @@ def run_job(
     return result
 
 
-def next_budget(budget: int, taken: int, seconds: float) -> int:
-    """Steps for about half a second, growing by no more than eight times at once.
+def next_budget(budget: int, taken: int, seconds: float, segment: float) -> int:
+    """Steps for about the seconds of a `segment`, growing by no more than eight times at once.
 
     A segment that something else cut short, a record say, does not shrink the next one.
     """
-    fitting = int(taken * min(_SEGMENT_SECONDS / max(seconds, 1e-6), _MOST_GROWTH))
-    return max(1, fitting if seconds > _SEGMENT_SECONDS else max(fitting, budget))
+    fitting = int(taken * min(segment / max(seconds, 1e-6), _MOST_GROWTH))
+    return max(1, fitting if seconds > segment else max(fitting, budget))
 
 
 def _warn_if_slow(snapshot: Snapshot[State, Result]) -> bool:

@@ -142,6 +142,10 @@ class Snapshot(Generic[State, Result]):
 class AbstractObserver(abc.ABC):
     """Looks on at every segment border. One that fails is reported and left out from there on."""
 
+    interval: float = 0.5
+    """The seconds after which it wants to look again: a segment lasts about as long as the most
+    impatient observer waits."""
+
     def begin(self, job: AbstractJob[State, Result]) -> Saved | None:
         """Called before anything is done; what it returns is where the job goes on from."""
         return None
@@ -162,14 +166,14 @@ class StopButton(AbstractObserver):
     """
 
     def __init__(self) -> None:
-        self._is_pressed = False
+        self.is_pressed = False
 
     def press(self) -> None:
         """Ask to stop at the next border."""
-        self._is_pressed = True
+        self.is_pressed = True
 
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
-        if self._is_pressed:
+        if self.is_pressed:
             snapshot.stop()
 
 
@@ -209,6 +213,11 @@ class Audience:
             raise InvalidInput("observers", observers, "must be a list of observers")
         self._present = [_as_observer(observer) for observer in observers]
         self._begun: list[AbstractObserver] = []
+
+    @property
+    def interval(self) -> float:
+        """About how long a segment should last."""
+        return min((one.interval for one in self._present), default=AbstractObserver.interval)
 
     def begin(self, job: AbstractJob[State, Result]) -> Saved | None:
         """Let them begin; the state of the first that has one is taken."""

@@ -75,6 +75,7 @@ class Within(AbstractObserver):
     def __init__(self, observers: object, begin: float, end: float) -> None:
         self._audience = Audience(observers)
         self._within = begin, end
+        self.interval = self._audience.interval
 
     def begin(self, job: AbstractJob[State, Result]) -> Saved | None:
         return self._audience.begin(job)

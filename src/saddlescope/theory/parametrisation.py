@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from saddlescope.attention import (
@@ -129,6 +130,19 @@ def normalised_ensemble(
     has_seeds = checked[name].ndim > len(shape)
     scaled = {key: scale * (one if has_seeds else one[None]) for key, one in checked.items()}
     return linear_model(model).to_attention(scaled), has_seeds
+
+
+def effective_maps(
+    model: AbstractAttention, task: object, weights: GivenWeights
+) -> Float[np.ndarray, "S D D"]:
+    """The effective map of every seed, of which all weights have an axis in front."""
+    named, _ = normalised_ensemble(model, task, weights)
+    if is_merged(model):
+        return np.einsum("sh,shde->sde", named["v"], named["U"])
+    size = named["k"].shape[-1]
+    keys, queries = (named[name].reshape(len(named[name]), -1, size) for name in "kq")
+    values = np.repeat(named["v"], keys.shape[1] // named["v"].shape[1], axis=1)
+    return np.swapaxes(values[:, :, None] * keys, 1, 2) @ queries
 
 
 def scaled_weights(model: AbstractAttention, task: object, weights: GivenWeights) -> Weights:

@@ -177,6 +177,10 @@ class AbstractState(eqx.Module):
         kept = (self.records.loss[:, :points], self.records.path[:, :points])
         return eqx.tree_at(lambda at: (at.records.loss, at.records.path), self, kept)
 
+    def narrowed(self: State, layout: Layout) -> State:
+        """The state without what else is padded, of weights that have a layout of their own."""
+        return self
+
     def with_marks(self: State, marks: Marks | None) -> State:
         """The state with its notes on the first marks alone, as many as there are of these."""
         notes = self.records.notes

@@ -12,7 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
+from saddlescope.checks import AnyArray
 from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
+from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.running.programs import compiled
 
@@ -49,6 +51,17 @@ class StepState(AbstractState):
 
     def vectors(self) -> tuple[PyTree, ...]:
         return self.weights, self.records.last, self.records.path
+
+    def narrowed(self, layout: Layout) -> StepState:
+        shapes = dict(layout.shapes)
+
+        def own(path: tuple[object, ...], leaf: AnyArray) -> AnyArray:
+            # What an optimiser remembers of a weight has its name and its shape.
+            name = getattr(path[-1], "key", None) if path else None
+            return leaf[:, *map(slice, shapes[name])] if name in shapes else leaf
+
+        kept = jax.tree_util.tree_map_with_path(own, self.memory)
+        return eqx.tree_at(lambda at: at.memory, self, kept) if jax.tree.leaves(kept) else self
 
 
 Carry: TypeAlias = tuple[StepState, Int[Array, ""]]

@@ -49,6 +49,13 @@ class OptaxStep(AbstractStep):
     """A step of an optax optimiser."""
 
     transform: optax.GradientTransformation = eqx.field(static=True)
+    rate: Float[Array, " *S"] | None = None
+    """What multiplies its steps; None where the transformation has its rate in itself."""
+
+    @staticmethod
+    def of(transform: optax.GradientTransformation, rate: float) -> OptaxStep:
+        """With the rate as an array: nothing is compiled anew for another one."""
+        return OptaxStep(transform, jnp.asarray(rate))
 
     def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         return self.transform.init(weights)
@@ -63,6 +70,8 @@ class OptaxStep(AbstractStep):
         # A velocity of rate −2 is the gradient of the loss.
         slope = problem.risk.velocity(problem.model, weights, -2.0)
         change, memory = self.transform.update(slope, memory, weights)
+        if self.rate is not None:
+            change = {name: self.rate * change[name] for name in change}
         return optax.apply_updates(weights, change), memory
 
 

@@ -59,6 +59,11 @@ class AbstractMethod(abc.ABC):
         return self.has_flow_time and not self.is_stochastic
 
     @property
+    def keeps_zeros(self) -> bool:
+        """Whether weights that are zero and feel no force stay so, whatever the others do."""
+        return self.is_autonomous
+
+    @property
     def has_flow_time(self) -> bool:
         """Whether the clock can be told in flow time, so that theory can predict times."""
         return True

@@ -27,6 +27,10 @@ from saddlescope.setting.kinds import kind
 # JAX counts in 32 bits where it computes in float32.
 _MOST_STEPS = {False: LARGEST_WHOLE_NUMBER, True: 2**31 - 1}
 
+# Optimisers of optax whose learning rate multiplies the whole step, weight by weight: they need no
+# program of their own for another rate, nor for weights that pad a smaller model.
+_ELEMENTWISE = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")
+
 if TYPE_CHECKING:
     import optax
 
@@ -234,6 +238,15 @@ class Optimiser(AbstractDescent):
         return self.optimiser
 
     @property
+    def is_elementwise(self) -> bool:
+        """Whether a step is its learning rate times what depends on each weight's own past."""
+        return self.optimiser in _ELEMENTWISE
+
+    @property
+    def keeps_zeros(self) -> bool:
+        return self.is_elementwise and not self.is_stochastic
+
+    @property
     def is_stochastic(self) -> bool:
         return self.batch_size is not None
 
@@ -250,7 +263,11 @@ class Optimiser(AbstractDescent):
     def make_step(self) -> AbstractStep:
         from saddlescope.dynamics.methods._steps import FreshStep, OptaxStep
 
-        inner = OptaxStep(self.transform)
+        if self.is_elementwise:
+            assert self.learning_rate is not None
+            inner = OptaxStep.of(_named(replace(self, learning_rate=1.0)), self.learning_rate)
+        else:
+            inner = OptaxStep(self.transform)
         return inner if self.batch_size is None else FreshStep.of(inner, self.key, self.batch_size)
 
 

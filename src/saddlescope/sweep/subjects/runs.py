@@ -135,12 +135,12 @@ class Runs(AbstractSubject[Setting]):
 
     def run(self, items: Sequence[Setting], frame: Frame | None) -> list[Outcome]:
         if self._needs_trajectories:
-            runs = train_many(items, frame=frame)
+            runs = train_many(items, padded_to=frame)
             found = [self._of_trajectory(run) for run in runs]
             outcomes = [run.outcomes for run in runs]
             initial = [run.loss[:, 0] for run in runs]
         else:
-            briefs = summarise_many(items, frame=frame)
+            briefs = summarise_many(items, padded_to=frame)
             found = [self._of_summary(brief) for brief in briefs]
             outcomes = [brief.outcomes for brief in briefs]
             initial = [brief.initial_loss for brief in briefs]

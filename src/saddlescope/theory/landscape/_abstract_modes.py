@@ -114,7 +114,11 @@ class AbstractModes(abc.ABC):
 
     def membership(self, subsets: Iterable[tuple[int, ...]]) -> Bool[np.ndarray, "S D"]:
         """Sets of modes as rows of flags."""
-        return np.array([np.isin(np.arange(self.dimension), subset) for subset in subsets])
+        listed = list(subsets)
+        flags = np.zeros((len(listed), self.dimension), dtype=bool)
+        for row, subset in zip(flags, listed, strict=True):
+            row[list(subset)] = True
+        return flags
 
     def saddle_index(
         self, membership: Bool[np.ndarray, "S D"], rank: int = 1

@@ -21,10 +21,12 @@ from saddlescope.theory.staircase.dormant import (
     runaway_times,
 )
 
-# Heads whose runaway times stand for their distribution.
+# Heads whose runaway times stand for their distribution where nobody says how many.
 _HEADS = 2**17
-# Shares of the seeds between which the distribution is drawn as a smooth curve.
-_KNOTS = np.concatenate([[1e-4, 1e-3], np.linspace(0.01, 0.99, 50), [0.999, 0.9999]])
+# Shares of the seeds between which the distribution is drawn as a smooth curve: both ends, and
+# as many between them as so many heads tell apart.
+_FIRST_SHARES, _LAST_SHARES = (1e-4, 1e-3), (0.999, 0.9999)
+_MOST_KNOTS, _FEWEST_KNOTS = 50, 8
 # Seeds of the law's own starts: no run has them.
 _FIRST_SEED = 2**62
 
@@ -35,7 +37,7 @@ class DropTimeLaw:
 
     Heads are independent and a runaway time is inversely proportional to the scale w, so that
     $P(t_1 > t) = S(w(t + \kappa/(c_1\xi_1^{1/3})))^H$ with S the survival function of one head's
-    $t^*$ at w = 1, here that of 131 072 heads.
+    $t^*$ at w = 1, here that of the heads that were drawn.
     """
 
     model: AbstractAttention
@@ -60,7 +62,10 @@ class DropTimeLaw:
         return (1 - place / len(self.runaways)) ** self._heads
 
     def density(self, times: ArrayLike) -> FloatArray:
-        """The density of the first drop's time, of a smooth curve through 54 quantiles."""
+        """The density of the first drop's time, of a smooth curve through 54 quantiles.
+
+        They are fewer where fewer heads stand for the law.
+        """
         given = real_array("times", times)
         curve = self._curve
         inside = (given > curve.x[0]) & (given < curve.x[-1])
@@ -98,16 +103,24 @@ class DropTimeLaw:
     @cached_property
     def _curve(self) -> PchipInterpolator:
         """The share that has dropped, over time."""
-        return PchipInterpolator(self._times(_KNOTS), _KNOTS)
+        count = int(np.clip(np.sqrt(len(self.runaways)) / 7, _FEWEST_KNOTS, _MOST_KNOTS))
+        inner = np.linspace(0.01, 0.99, count)
+        shares = np.concatenate([_FIRST_SHARES, inner, _LAST_SHARES])
+        return PchipInterpolator(self._times(shares), shares)
 
 
 def drop_time_law(
-    model: AbstractAttention, task: AbstractTask, init_scale: float = 0.01
+    model: AbstractAttention,
+    task: AbstractTask,
+    init_scale: float = 0.01,
+    *,
+    sampled_heads: int = _HEADS,
 ) -> DropTimeLaw:
     """The law of the first drop of separate attention over random starts of a scale w (T18).
 
-    Exact as w falls to zero, at any rank, but for 131 072 heads that stand for all: quantiles are
-    good to about a percent. Later drops are those of `DropTimeLaw.sample`.
+    Exact as w falls to zero, at any rank, but for the `sampled_heads` that stand for all: of
+    131 072 quantiles are good to about a percent, and fewer take less time. Later drops are those
+    of `DropTimeLaw.sample`.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
@@ -119,7 +132,8 @@ def drop_time_law(
     scale = number("init_scale", init_scale, above=0.0)
     law = population_law(task)
     delay = first_drop_delay(model, law)
-    seeds = _FIRST_SEED + np.arange(-(-_HEADS // model.heads), dtype=np.int64)
+    drawn = whole_number("sampled_heads", sampled_heads)
+    seeds = _FIRST_SEED + np.arange(-(-drawn // model.heads), dtype=np.int64)
     starts = RandomStart(1.0).ensemble(model, law, seeds)
-    runaways = np.sort(runaway_times(model, law, starts).reshape(-1)[:_HEADS])
+    runaways = np.sort(runaway_times(model, law, starts).reshape(-1)[:drawn])
     return DropTimeLaw(model, law, scale, delay, runaways)

@@ -1,0 +1,165 @@
+"""What the page shows of the theory: at once, before a run answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache, lru_cache
+
+import numpy as np
+
+from saddlescope import theory
+from saddlescope.attention import AbstractAttention, RandomStart
+from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.comparison import predict
+from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.lab._copying import as_address, as_command, as_python
+from saddlescope.setting import Setting
+from saddlescope.setting.plain import read
+from saddlescope.task import AbstractTask, InContextRegression
+from saddlescope.theory.parametrisation import is_merged
+
+# Heads that stand for the law of the first drop: the page's curve is good to a few per cent.
+_LAW_HEADS = 4096
+_LAW_POINTS = 160
+_LAW_ENDS = (0.002, 0.98)
+_SHARES = 200
+# Prompts on which the model is set beside the algorithms.
+_PROBES = 256
+# The curve of one head: where it begins, and times about half-way down, denser there.
+_COURSE_BEGIN = 1e-3
+_COURSE_TIMES = 4 * np.sinh(np.linspace(-6.2, 2.4, 160))
+
+Values = dict[str, object]
+Arrays = dict[str, AnyArray]
+
+
+def predicted(setting: Setting) -> tuple[Values, Arrays]:
+    """Levels, fixed points, drop times, modes and starts; notes where the theory is silent."""
+    separate = not is_merged(setting.model)
+    found = predict(setting, by="quadrature" if separate else None)
+    values: Values = {
+        "plateau_losses": found.plateau_losses,
+        "least_loss": found.least_loss,
+        "stable_learning_rate": found.stable_learning_rate,
+        "notes": list(found.notes),
+        "by": found.by,
+        "until": found.until,
+        "drops": [
+            {
+                "seed": one.seed,
+                "times": one.drop_times,
+                "is_open": one.is_open,
+                "heads": one.heads,
+                "modes": one.directions,
+            }
+            for one in found.seeds
+        ],
+        "points": [
+            {"subset": point.subset, "loss": point.loss, "index": point.index}
+            for point in found.fixed_points
+        ],
+        "is_merged": not separate,
+        "address": as_address(setting),
+        "python": as_python(setting),
+        "command": as_command(setting),
+    }
+    arrays: Arrays = {}
+    try:
+        modes = theory.modes(setting.task)
+        arrays |= {
+            "drive": modes.drive,
+            "amplitude": modes.amplitude,
+            "drop": modes.drop,
+            "rise_time": modes.rise_time,
+            "basis": modes.basis,
+        }
+        values["path"] = theory.saddle_graph(setting.task).path if separate else None
+    except TheoryDoesNotApply as reason:
+        values["notes"] = [*found.notes, str(reason)]
+    return values, arrays
+
+
+def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays] | None:
+    """The density of the first drop's time over random starts; None where it is not known."""
+    try:
+        is_meant = not is_merged(setting.model) and isinstance(setting.task, InContextRegression)
+        if not is_meant or not setting.method.has_flow_time:
+            return None
+        law = _law(setting)
+    except TheoryDoesNotApply:
+        return None
+    ends = law.quantiles(list(_LAW_ENDS))
+    times = np.linspace(max(float(ends[0]), 0.0), float(ends[1]), _LAW_POINTS)
+    median = float(law.quantiles([0.5])[0])
+    arrays = {"time": times, "density": _density(law, times), "survival": law.survival(times)}
+    return {"median": median}, arrays
+
+
+def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
+    """A curve without the noise that so few heads leave: a bell about each of 200 equal shares."""
+    shares = (np.arange(_SHARES) + 0.5) / _SHARES
+    centres = law.quantiles(shares)
+    low, high = np.quantile(centres, [0.25, 0.75])
+    # Silverman's rule, on a spread that a long tail does not widen.
+    width = 0.9 * float(high - low) / 1.34 * _SHARES**-0.2
+    bells = np.exp(-(((times[:, None] - centres) / width) ** 2) / 2)
+    density: FloatArray = bells.sum(1) / (_SHARES * width * np.sqrt(2 * np.pi))
+    return density
+
+
+def _law(setting: Setting) -> theory.DropTimeLaw:
+    """The law at the scale of a setting: all scales share the heads that stand for it."""
+    assert isinstance(setting.init, RandomStart)
+    plain = setting.to_dict()
+    unit = _unit_law(json.dumps(plain["model"]), json.dumps(plain["task"]))
+    return replace(unit, init_scale=setting.init.init_scale)
+
+
+@lru_cache(maxsize=64)
+def _unit_law(model: str, task: str) -> theory.DropTimeLaw:
+    """The law at scale one of a model and a task, which are given as JSON."""
+    own_model, own_task = read("model", json.loads(model)), read("task", json.loads(task))
+    assert isinstance(own_model, AbstractAttention)
+    assert isinstance(own_task, AbstractTask)
+    return theory.drop_time_law(own_model, own_task, 1.0, sampled_heads=_LAW_HEADS)
+
+
+def prompts_and_algorithms(setting: Setting, seed: int) -> tuple[Values, Arrays]:
+    """Fresh prompts, and what every algorithm of section 5 makes of them.
+
+    The page has the model's own answer, βᵀW x_q, from its weights. The first prompt is shown whole.
+    """
+    task = setting.task
+    if not isinstance(task, InContextRegression):
+        raise TheoryDoesNotApply("the algorithms are those of fresh tasks")
+    drawn = task.sample(_PROBES, seed=seed)
+    known = theory.algorithms(task)
+    arrays = {
+        "x": drawn.x[0],
+        "y": drawn.y[0],
+        "summary": np.asarray(drawn.summary),
+        "query": np.asarray(drawn.query),
+        "target": np.asarray(drawn.target),
+        "answers": np.stack([algorithm(drawn) for algorithm in known]),
+    }
+    return {"names": [algorithm.name for algorithm in known], "seed": seed}, arrays
+
+
+@cache
+def course_of_a_head() -> Arrays:
+    r"""A head's value as it learns an eigenvector (T12): the one curve that all of them follow.
+
+    Time is counted from half-way down the drop in units of $1/(c\xi^{1/3})$, the value in units of
+    $\xi^{1/3}$.
+    """
+    task = InContextRegression([1.0], context_length=1000)
+    unit = float(theory.modes(task).rise_time[0])
+    first = theory.head_time_course(task, 0, _COURSE_BEGIN, [0.0])
+    assert first.drop_time is not None
+    times = unit * _COURSE_TIMES + first.drop_time
+    course = theory.head_time_course(task, 0, _COURSE_BEGIN, times[times >= 0])
+    return {
+        "course_time": (course.time - first.drop_time) / unit,
+        "course_value": course.value / course.saturation,
+    }

@@ -1,0 +1,164 @@
+"""One connection: what it asks for is answered frame by frame, and a newer request wins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from saddlescope.checks import AnyArray
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.lab._bounds import limits, read_setting
+from saddlescope.lab._prediction import (
+    course_of_a_head,
+    law_of_first_drop,
+    predicted,
+    prompts_and_algorithms,
+)
+from saddlescope.lab._protocol import Asked, Kind, Malformed, Request, read_request, write_frame
+from saddlescope.lab._simulation import Simulator, described
+from saddlescope.lab._turns import Turns
+from saddlescope.running import StopButton
+from saddlescope.running.cores import count_cores
+from saddlescope.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from fastapi import WebSocket
+
+log = logging.getLogger("saddlescope")
+
+_THREADS = 16
+# What RFC 6455 calls data that cannot be accepted.
+_UNSUPPORTED = 1003
+
+Post = Callable[[Kind, int, dict[str, object], dict[str, AnyArray]], None]
+
+
+class Engine:
+    """What answers the requests of all connections."""
+
+    def __init__(self) -> None:
+        self.simulator = Simulator(Turns(count_cores()))
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="saddlescope-lab")
+        self._beside = ThreadPoolExecutor(_THREADS, thread_name_prefix="saddlescope-lab-beside")
+
+    def submit(self, request: Request, post: Post, button: StopButton) -> Future[None]:
+        """Begin to answer a request; frames are posted as they come."""
+        return self._threads.submit(self._answer, request, post, button)
+
+    def warm_up(self) -> Future[None]:
+        """Begin to compile all that the controls can reach."""
+        return self._threads.submit(self.simulator.warm_up)
+
+    def close(self) -> None:
+        """Take no more requests."""
+        self.simulator.close()
+        for threads in (self._threads, self._beside):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, request: Request, post: Post, button: StopButton) -> None:
+        def give(kind: Kind, values: dict[str, object], arrays: dict[str, AnyArray]) -> None:
+            if not button.is_pressed:
+                post(kind, request.number, values, arrays)
+
+        try:
+            if request.asked is Asked.RUN:
+                self._run(request, give, button)
+            else:
+                setting = read_setting(request.setting)
+                give(Kind.PROMPTS, *prompts_and_algorithms(setting, request.seed))
+        except (InvalidInput, TheoryDoesNotApply) as reason:
+            field = reason.field if isinstance(reason, InvalidInput) else None
+            give(Kind.REFUSED, {"reason": str(reason), "field": field, "asked": request.asked}, {})
+        except Exception as problem:
+            # Whatever one simulation runs into costs nobody else anything.
+            log.warning("a request of the lab failed: %s", problem, exc_info=True)
+            reason_text = f"it failed: {type(problem).__name__}: {problem}"
+            give(Kind.REFUSED, {"reason": reason_text, "field": None, "asked": request.asked}, {})
+
+    def _run(
+        self,
+        request: Request,
+        give: Callable[[Kind, dict[str, object], dict[str, AnyArray]], None],
+        button: StopButton,
+    ) -> None:
+        setting = read_setting(request.setting)
+        # Beside the run: most of a run is compiled code that leaves Python to others.
+        told = self._beside.submit(lambda: give(Kind.PREDICTION, *predicted(setting)))
+        if not self.simulator.is_ready(setting):
+            give(Kind.WAITING, {"reason": "compiling, once for all settings of this kind"}, {})
+
+        def show(run: Trajectory, share: float) -> None:
+            # A page sets a run beside its prediction.
+            told.result()
+            give(Kind.RUN, *described(run, share))
+
+        self.simulator.run(setting, show, button)
+        if not button.is_pressed and (law := law_of_first_drop(setting)) is not None:
+            give(Kind.LAW, *law)
+
+
+class Mailbox:
+    """Frames on their way to a page: of each kind the latest, so that a slow page holds up none."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._frames: dict[Kind, bytes] = {}
+        self._filled = asyncio.Event()
+
+    def post(
+        self, kind: Kind, number: int, values: dict[str, object], arrays: dict[str, AnyArray]
+    ) -> None:
+        """Post a frame; from any thread."""
+        frame = write_frame(kind, number, values, arrays)
+        # Nobody reads it where the loop has ended.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._put, kind, frame)
+
+    def _put(self, kind: Kind, frame: bytes) -> None:
+        self._frames.pop(kind, None)
+        self._frames[kind] = frame
+        self._filled.set()
+
+    async def deliver(self, socket: WebSocket) -> None:
+        """Send what comes, in its order, until cancelled."""
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            while self._frames:
+                kind = next(iter(self._frames))
+                await socket.send_bytes(self._frames.pop(kind))
+
+
+async def converse(socket: WebSocket, engine: Engine) -> None:
+    """Answer a page until it goes, or sends what no page of ours sends."""
+    from fastapi import WebSocketDisconnect
+
+    await socket.accept()
+    mailbox = Mailbox()
+    mailbox.post(Kind.HELLO, 0, {"limits": limits()}, course_of_a_head())
+    delivery = asyncio.create_task(mailbox.deliver(socket))
+    buttons: dict[Asked, StopButton] = {}
+    pending: dict[Asked, Future[None]] = {}
+    try:
+        while True:
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            request = read_request(message.get("text"))
+            if request.asked in buttons:
+                buttons[request.asked].press()
+                pending[request.asked].cancel()
+            buttons[request.asked] = StopButton()
+            pending[request.asked] = engine.submit(request, mailbox.post, buttons[request.asked])
+    except Malformed:
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await socket.close(_UNSUPPORTED)
+    finally:
+        delivery.cancel()
+        for asked, button in buttons.items():
+            button.press()
+            pending[asked].cancel()

@@ -1,0 +1,181 @@
+"""Runs for the page: in two padded shapes that are compiled once, shown as they come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention
+from saddlescope.checks import AnyArray
+from saddlescope.dynamics import (
+    AbstractMethod,
+    GradientDescent,
+    GradientFlow,
+    Optimiser,
+    Record,
+    train_many,
+)
+from saddlescope.errors import Interrupted
+from saddlescope.lab._bounds import LARGE, MOST_SEEDS, POINTS, SMALL, padded_shape
+from saddlescope.lab._turns import GiveWay, Turns
+from saddlescope.running import AbstractObserver, Snapshot, StopButton, StopWhen
+from saddlescope.running.observers import Result, State
+from saddlescope.setting import Setting
+from saddlescope.task import InContextRegression, TaskPool
+from saddlescope.trajectory import Result as Outcome
+from saddlescope.trajectory import Trajectory
+
+LONGEST = 60.0
+"""Seconds after which a run is stopped, with what there is of it."""
+
+# Seconds between two partial results.
+_BETWEEN = 0.2
+
+Show: TypeAlias = Callable[[Trajectory, float], None]
+"""Takes a run, or what there is of it, and the share that is done."""
+
+
+class Simulator:
+    """Carries out settings, one compiled program for all of a kind."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._ready: set[object] = set()
+        self._locks: defaultdict[object, threading.Lock] = defaultdict(threading.Lock)
+        self._is_closed = False
+
+    def is_ready(self, setting: Setting) -> bool:
+        """Whether nothing would be compiled for a setting."""
+        return _program(setting) in self._ready
+
+    def prepare(self, setting: Setting) -> None:
+        """Compile what a setting needs, once, whoever asks for it."""
+        key = _program(setting)
+        with self._locks[key]:
+            if key in self._ready:
+                return
+            end = {"until" if isinstance(setting.method, GradientFlow) else "steps": 1}
+            with self._turns:
+                train_many([setting.replace(**end)], padded_to=padded_shape(setting))
+            self._ready.add(key)
+
+    def run(self, setting: Setting, show: Show, button: StopButton) -> None:
+        """Carry a setting out and show it at its end, and before where that is far.
+
+        Nothing is shown once the button is pressed.
+        """
+        self.prepare(setting)
+        observers = [_Stream(show), button, GiveWay(self._turns), StopWhen(_is_long)]
+        with self._turns:
+            if button.is_pressed:
+                return
+            try:
+                (run,) = train_many([setting], padded_to=padded_shape(setting), observers=observers)
+            except Interrupted as stopped:
+                run = _only(stopped.snapshot)
+        if not button.is_pressed:
+            show(run, 1.0)
+
+    def warm_up(self) -> None:
+        """Compile all that the controls can reach, the most likely first."""
+        for setting in _one_of_each():
+            # A process that ends waits for the program in hand, and for no other.
+            if self._is_closed or not threading.main_thread().is_alive():
+                return
+            self.prepare(setting)
+
+    def close(self) -> None:
+        """Compile no more."""
+        self._is_closed = True
+
+
+class _Stream(AbstractObserver):
+    """Shows what there is of a run, where it takes long."""
+
+    interval = _BETWEEN
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._latest = time.monotonic()
+
+    def observe(self, snapshot: Snapshot[State, Result]) -> None:
+        now = time.monotonic()
+        if now - self._latest < _BETWEEN or snapshot.is_finished:
+            return
+        self._latest = now
+        self._show(_only(snapshot), snapshot.share)
+
+
+def _only(snapshot: Snapshot) -> Trajectory:
+    """What has come of a job of one setting."""
+    (run,) = snapshot.result
+    assert isinstance(run, Trajectory)
+    return run
+
+
+def _is_long(snapshot: Snapshot) -> bool:
+    return snapshot.seconds > LONGEST
+
+
+def _program(setting: Setting) -> object:
+    """What tells apart the programs that settings need."""
+    optimiser = getattr(setting.method, "optimiser", None)
+    blocks = getattr(setting.model, "blocks", None)
+    kinds = tuple(type(part).__name__ for part in (setting.model, setting.task, setting.method))
+    shape = padded_shape(setting)
+    return shape, shape.rows(len(setting.seeds)), *kinds, blocks, optimiser
+
+
+def _one_of_each() -> Iterator[Setting]:
+    """A setting for every program that gradient descent and flow need."""
+    methods: list[AbstractMethod] = [GradientDescent(0.5, 100), GradientFlow(100.0)]
+    for method in methods:
+        for shape in (SMALL, LARGE):
+            models: list[AbstractAttention] = [
+                SeparateAttention(shape.heads, shape.rank),
+                MergedAttention(shape.heads),
+            ]
+            for model in models:
+                task = InContextRegression([0.2] * shape.dimension, 31)
+                yield Setting(model, task, method, record=Record(POINTS))
+    # More seeds than the large shape has rows.
+    task = InContextRegression([0.2] * LARGE.dimension, 31)
+    largest = SeparateAttention(LARGE.heads, LARGE.rank)
+    yield Setting(largest, task, methods[0], record=Record(POINTS), seeds=MOST_SEEDS)
+    fixed = TaskPool([0.25] * SMALL.dimension, 31, tasks=1, share=0.5)
+    for full in (
+        MergedAttention(SMALL.heads, blocks="full"),
+        SeparateAttention(SMALL.heads, blocks="full"),
+    ):
+        yield Setting(full, fixed, methods[0], record=Record(POINTS))
+    task = InContextRegression([0.2] * SMALL.dimension, 31)
+    adam = Optimiser("adam", 100, learning_rate=0.01)
+    yield Setting(SeparateAttention(SMALL.heads), task, adam, record=Record(POINTS))
+
+
+def described(run: Trajectory, share: float) -> tuple[dict[str, object], dict[str, AnyArray]]:
+    """What of a run the page draws: values and arrays, weights in single precision."""
+    dataset = run.dataset
+    values: dict[str, object] = {
+        "share": share,
+        "seeds": list(run.setting.seeds),
+        "counts_steps": run.setting.method.counts_steps,
+        "ended": [outcome.result.value for outcome in run.outcomes],
+        "messages": [outcome.message for outcome in run.outcomes],
+        "is_cut": share == 1.0 and bool(run.outcomes.are(Outcome.INTERRUPTED).any()),
+    }
+    arrays = {name: dataset[name].to_numpy() for name in ("loss", "time")}
+    if run.setting.method.counts_steps:
+        arrays["step"] = dataset["step"].to_numpy()
+    # What diverges is infinite in single precision a little sooner.
+    with np.errstate(over="ignore"):
+        for name, variable in dataset.data_vars.items():
+            if name != "loss":
+                kept = np.float64 if str(name).startswith("loss_") else np.float32
+                arrays[str(name)] = variable.to_numpy().astype(kept)
+    return values, arrays

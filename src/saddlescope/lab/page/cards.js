@@ -1,0 +1,138 @@
+// The views as cards: title, note, drawing, legend, and files to take away.
+
+import { Chart } from "./drawing/chart.js";
+import { download, toCsv, toPng, toSvg } from "./drawing/files.js";
+import { Sheet } from "./drawing/sheet.js";
+import algorithm from "./views/algorithm.js";
+import conserved from "./views/conserved.js";
+import graph from "./views/graph.js";
+import law from "./views/law.js";
+import loss from "./views/loss.js";
+import map from "./views/map.js";
+import maps from "./views/maps.js";
+import memory from "./views/memory.js";
+import particles from "./views/particles.js";
+import values from "./views/values.js";
+
+const VIEWS = [loss, graph, memory, values, particles, law, maps, map, conserved, algorithm];
+// Over other axes than training time there is nothing to seek.
+const STILL = new Set(["law", "particles"]);
+
+const make = (tag, className, text = "") => {
+  const element = document.createElement(tag);
+  element.className = className;
+  element.textContent = text;
+  return element;
+};
+
+class Card {
+  constructor(view, known, seek) {
+    this.view = view;
+    this.known = known;
+    this.element = make("figure", "view");
+    this.element.id = `view-${view.id}`;
+    this.element.classList.toggle("wide", Boolean(view.wide));
+    this.element.classList.toggle("first", Boolean(view.first));
+    this.element.classList.toggle("still", STILL.has(view.id));
+    const top = make("div", "top");
+    this.note = make("p", "note");
+    top.append(make("h2", "", view.title), this.note, this.menu());
+    this.stage = make("div", "stage");
+    this.stage.setAttribute("role", "img");
+    this.silent = make("p", "silent");
+    this.legend = make("figcaption", "legend");
+    this.element.append(top, this.stage, this.silent, this.legend);
+    this.renderer = view.kind === "chart"
+      ? new Chart(this.stage, STILL.has(view.id) ? null : seek) : new Sheet(this.stage);
+    new ResizeObserver(() => {
+      if (this.picture && !("silent" in this.picture)) this.renderer.show(this.picture);
+    }).observe(this.stage);
+  }
+
+  menu() {
+    const details = make("details", "");
+    const summary = make("summary", "", "⋯");
+    summary.setAttribute("aria-label", `Take ${this.view.title} away`);
+    const menu = make("div", "menu");
+    const { id } = this.view, name = `saddlescope-${id}`;
+    const ways = {
+      PNG: async () => download(`${name}.png`, await toPng(this.picture), "image/png"),
+      SVG: () => download(`${name}.svg`, toSvg(this.picture), "image/svg+xml"),
+      CSV: () => download(`${name}.csv`, toCsv(this.view.table(this.known)), "text/csv"),
+    };
+    for (const [label, take] of Object.entries(ways)) {
+      const button = make("button", "", label);
+      button.type = "button";
+      button.addEventListener("click", () => { details.open = false; take(); });
+      menu.append(button);
+    }
+    details.append(summary, menu);
+    details.addEventListener("focusout", (event) => {
+      if (!details.contains(event.relatedTarget)) details.open = false;
+    });
+    this.takeAway = details;
+    return details;
+  }
+
+  draw() {
+    const { view, known } = this;
+    this.element.hidden = Boolean(view.isShown && !view.isShown(known));
+    if (this.element.hidden) return;
+    this.picture = view.describe(known);
+    const isSilent = "silent" in this.picture;
+    this.stage.hidden = this.legend.hidden = this.takeAway.hidden = isSilent;
+    this.silent.hidden = !isSilent;
+    this.note.textContent = isSilent ? "" : view.note(known);
+    this.note.title = this.note.textContent;
+    if (isSilent) { this.silent.textContent = this.picture.silent; return; }
+    this.stage.setAttribute("aria-label", `${view.help}. ${this.note.textContent}`);
+    this.renderer.show(this.picture);
+    this.showLegend(this.picture.legend ?? []);
+  }
+
+  showLegend(entries) {
+    const text = JSON.stringify(entries);
+    if (text === this.shownLegend) return;
+    this.shownLegend = text;
+    this.legend.replaceChildren(...entries.map(({ label, colour, dash, dot }) => {
+      const entry = make("span", dot ? "dot" : "", label);
+      entry.style.setProperty("--colour", colour);
+      if (dash) entry.style.setProperty("--dash", "dashed");
+      return entry;
+    }));
+  }
+
+  /** Only the playhead has moved: charts over time keep their curves. */
+  move() {
+    if (this.element.hidden) return;
+    if (this.view.kind === "chart" && !STILL.has(this.view.id) && !("silent" in this.picture)) {
+      this.picture.playhead = this.known.moment;
+      this.renderer.moveTo(this.known.moment);
+    } else if (this.view.id !== "law") this.draw();
+  }
+}
+
+export class Cards {
+  constructor(main, known, seek, resample) {
+    this.cards = new Map(VIEWS.map((view) => [view.id, new Card(view, known, seek)]));
+    main.append(...[...this.cards.values()].map((card) => card.element));
+    const button = make("button", "resample", "another prompt");
+    button.type = "button";
+    button.addEventListener("click", resample);
+    this.cards.get("algorithm").takeAway.before(button);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  draw(...ids) {
+    for (const [id, card] of this.cards) if (!ids.length || ids.includes(id)) card.draw();
+  }
+
+  move() {
+    for (const card of this.cards.values()) card.move();
+  }
+
+  point(id) {
+    for (const [own, card] of this.cards) card.element.classList.toggle("shown", own === id);
+    if (id) this.cards.get(id).element.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  }
+}

@@ -1,0 +1,201 @@
+// A chart that is described as data: on the screen with uPlot's axes, in a file with its own.
+//
+// picture: { x, y: {label, low, high, scale}, lines, marks, levels, legend, playhead }
+
+import { own } from "./colours.js";
+import { CanvasPen } from "./pens.js";
+
+const AXIS = 11;
+
+/** Numbers in few letters: 20 000 as 20k, 1e-4 as 1e−4. */
+export function brief(value) {
+  const size = Math.abs(value);
+  if (value === 0) return "0";
+  if (size >= 1e5 || size < 1e-3) 
+    return value.toExponential(1).replace(".0e", "e").replace("e+", "e").replaceAll("-", "−");
+  if (size >= 1e4) return `${Number((value / 1000).toPrecision(3))}k`.replace("-", "−");
+  return String(Number(value.toPrecision(3))).replace("-", "−");
+}
+
+/** The lines and marks of a picture, with the positions of numbers given as functions. */
+export function drawContent(pen, picture, X, Y, box) {
+  const faint = own("faint"), { ratio } = pen;
+  let labelled = -Infinity;
+  for (const { value, label } of picture.levels ?? []) {
+    pen.line([[box.x, Y(value)], [box.x + box.width, Y(value)]],
+             { colour: faint, width: 1, dash: [5, 4], alpha: 0.75 });
+    // Levels that lie close together share the label of the first.
+    if (!label || Y(value) - labelled < 12 * ratio) continue;
+    labelled = Y(value);
+    pen.text(box.x + box.width - 4 * ratio, Y(value) - 7 * ratio, label,
+             { colour: faint, size: 10, align: "right" });
+  }
+  for (const line of picture.lines) {
+    const points = [];
+    for (let at = 0; at < line.x.length; at++) points.push([X(line.x[at]), Y(line.y[at])]);
+    if (line.area) {
+      const ground = Y(Math.max(picture.y.low, 0));
+      pen.line([[points[0][0], ground], ...points, [points.at(-1)[0], ground]],
+               { fill: line.colour, alpha: 0.14, close: true });
+    }
+    pen.line(points, line);
+  }
+  for (const mark of picture.marks ?? []) {
+    const x = X(mark.x), y = mark.y === undefined ? box.y + box.height : Y(mark.y);
+    const size = (mark.size ?? 5) * ratio;
+    if (mark.form === "tick")
+      pen.line([[x, y], [x, y - 2.2 * size]], { colour: mark.colour, width: mark.width ?? 1.6,
+                                               alpha: mark.alpha });
+    else if (mark.form === "triangle")
+      pen.line([[x - size, y - 1.5 * size], [x + size, y - 1.5 * size], [x, y]],
+               { fill: mark.colour, alpha: mark.alpha, close: true });
+    else if (mark.form === "ring")
+      pen.circle(x, y, mark.size ?? 5, { colour: mark.colour, fill: own("card"), width: 1.6,
+                                        alpha: mark.alpha });
+    else pen.circle(x, y, mark.size ?? 5, { fill: mark.colour, alpha: mark.alpha });
+    if (mark.label)
+      pen.text(x + 8 * ratio, y - 9 * ratio, mark.label, { colour: mark.colour, size: 10,
+                                                           weight: 600 });
+  }
+}
+
+export class Chart {
+  constructor(stage, seek) {
+    this.stage = stage;
+    this.seek = seek;
+    this.form = "";
+    this.plot = null;
+    this.line = document.createElement("div");
+    this.line.className = "head-line";
+  }
+
+  /** Show a picture; axes are made anew only where their form changes. */
+  show(picture) {
+    this.picture = picture;
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (!width || !height) return;
+    const form = [picture.x.label, picture.y.label, picture.x.scale, picture.y.scale,
+                  own("ink")].join();
+    if (form !== this.form) { this.build(width, height); this.form = form; }
+    if (this.plot.width !== width || this.plot.height !== height)
+      this.plot.setSize({ width, height });
+    this.plot.batch(() => {
+      this.plot.setScale("x", { min: picture.x.low, max: picture.x.high });
+      this.plot.setScale("y", { min: picture.y.low, max: picture.y.high });
+    });
+    this.plot.redraw(false, true);
+    this.moveTo(picture.playhead);
+  }
+
+  build(width, height) {
+    this.plot?.destroy();
+    const { picture } = this;
+    const axis = (own_, name) => ({
+      scale: name, stroke: own("faint"), font: `${AXIS}px system-ui`, label: own_.label,
+      labelFont: `${AXIS}px system-ui`, labelSize: 15, labelGap: 0,
+      size: name === "x" ? 22 : 40, gap: 4, ticks: { show: false },
+      grid: { stroke: own("grid"), width: 1 }, space: name === "x" ? 60 : 30,
+      values: (_, splits) => splits.map((one) => (one === null ? "" : brief(one))),
+    });
+    const options = {
+      width, height, padding: [8, 10, 0, 0],
+      cursor: { show: true, x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
+      legend: { show: false },
+      scales: {
+        x: { time: false, auto: false, distr: picture.x.scale === "log" ? 3 : 1,
+             range: () => [this.picture.x.low, this.picture.x.high] },
+        y: { auto: false, distr: picture.y.scale === "log" ? 3 : 1,
+             range: () => [this.picture.y.low, this.picture.y.high] },
+      },
+      axes: [axis(picture.x, "x"), axis(picture.y, "y")],
+      series: [{}, { show: true, paths: () => null, points: { show: false } }],
+      hooks: { draw: [(plot) => this.drawn(plot)] },
+    };
+    const data = [[picture.x.low, picture.x.high], [picture.y.low, picture.y.high]];
+    this.plot = new uPlot(options, data, this.stage);
+    this.plot.over.append(this.line);
+    if (this.seek) this.listen(this.plot.over);
+  }
+
+  listen(over) {
+    const seek = (event) => {
+      const left = event.clientX - over.getBoundingClientRect().left;
+      this.seek(this.plot.posToVal(left, "x"));
+    };
+    over.addEventListener("pointerdown", (event) => {
+      over.setPointerCapture(event.pointerId);
+      seek(event);
+    });
+    over.addEventListener("pointermove", (event) => {
+      if (over.hasPointerCapture(event.pointerId)) seek(event);
+    });
+  }
+
+  drawn(plot) {
+    const { left: x, top: y, width, height } = plot.bbox;
+    const pen = new CanvasPen(plot.ctx, devicePixelRatio);
+    const X = (value) => plot.valToPos(value, "x", true), Y = (value) => plot.valToPos(value, "y", true);
+    pen.clipped(x, y, width, height, () =>
+      drawContent(pen, this.picture, X, Y, { x, y, width, height }));
+  }
+
+  moveTo(time) {
+    if (!this.plot) return;
+    this.line.hidden = time === null || time === undefined;
+    if (this.line.hidden) return;
+    const { low, high } = this.picture.x;
+    const at = this.plot.valToPos(Math.min(Math.max(time, low), high), "x");
+    this.line.style.transform = `translateX(${at}px)`;
+  }
+}
+
+/** Round numbers inside an axis. */
+export function ticks({ low, high, scale }, count = 6) {
+  if (scale === "log") {
+    const found = [];
+    for (let power = Math.ceil(Math.log10(low)); power <= Math.log10(high); power++)
+      found.push(10 ** power);
+    return found;
+  }
+  const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((one) => one * power >= raw) * power;
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step)
+    found.push(Math.abs(value) < step * 1e-9 ? 0 : value);
+  return found;
+}
+
+/** The whole chart with a pen, axes included. */
+export function drawChart(pen, picture, width, height) {
+  const box = { x: 56, y: 30, width: width - 76, height: height - 78 };
+  const place = ({ low, high, scale }, value) =>
+    scale === "log" ? Math.log(Math.max(value, 1e-300) / low) / Math.log(high / low)
+                    : (value - low) / (high - low);
+  const X = (value) => box.x + box.width * place(picture.x, value);
+  const Y = (value) => box.y + box.height * (1 - place(picture.y, value));
+  const faint = own("faint"), grid = own("grid");
+  for (const value of ticks(picture.x)) {
+    pen.line([[X(value), box.y], [X(value), box.y + box.height]], { colour: grid, width: 1 });
+    pen.text(X(value), box.y + box.height + 12, brief(value), { colour: faint, align: "center" });
+  }
+  for (const value of ticks(picture.y)) {
+    pen.line([[box.x, Y(value)], [box.x + box.width, Y(value)]], { colour: grid, width: 1 });
+    pen.text(box.x - 6, Y(value), brief(value), { colour: faint, align: "right" });
+  }
+  pen.text(box.x + box.width / 2, box.y + box.height + 28, picture.x.label,
+           { colour: faint, align: "center" });
+  pen.text(box.x - 44, box.y - 10, picture.y.label, { colour: faint });
+  pen.clipped(box.x, box.y, box.width, box.height, () => {
+    drawContent(pen, picture, X, Y, box);
+    if (picture.playhead !== null && picture.playhead !== undefined)
+      pen.line([[X(picture.playhead), box.y], [X(picture.playhead), box.y + box.height]],
+               { colour: own("accent"), width: 1.5 });
+  });
+  let left = box.x;
+  for (const entry of picture.legend ?? []) {
+    pen.line([[left, height - 10], [left + 14, height - 10]],
+             { colour: entry.colour, width: 2, dash: entry.dash ? [4, 3] : [] });
+    pen.text(left + 19, height - 10, entry.label, { colour: faint, size: 10 });
+    left += 32 + entry.label.length * 6;
+  }
+}

@@ -1,0 +1,71 @@
+// The state of the controls, and the setting of the one schema that it stands for.
+
+export const POINTS = 401;
+
+export const DEFAULT = Object.freeze({
+  model: "separate", heads: 5, rank: 1,
+  spectrum: [0.4, 0.3, 0.2, 0.1], context_length: 31, inputs: "gaussian", label_noise: 0, share: 0,
+  init_scale: 0.01, seeds: 6,
+  method: "descent", learning_rate: 0.5, steps: 20000, until: 20000, optimiser: "adam",
+  spacing: "linear",
+});
+
+/** Tasks that come back need all blocks, and Gaussian inputs without noise. */
+export const isMixed = (state) => state.share > 0;
+
+/** The state with what goes together: all blocks are for the smaller shape. */
+export function settled(state) {
+  if (!isMixed(state)) return state;
+  return { ...state, heads: Math.min(state.heads, 5), rank: 1,
+           ...(state.spectrum.length > 4 ? { share: 0 } : {}) };
+}
+
+export function toSetting(state) {
+  const mixed = isMixed(state);
+  const model = { kind: state.model, heads: state.heads };
+  if (state.model === "separate") model.rank = state.rank;
+  if (mixed) model.blocks = "full";
+  const task = { kind: "in_context_regression", spectrum: state.spectrum,
+                 context_length: state.context_length };
+  if (mixed) Object.assign(task, { kind: "task_pool", tasks: 1, share: state.share });
+  else {
+    task.label_noise = state.label_noise;
+    if (state.inputs !== "gaussian") task.inputs = state.inputs;
+  }
+  const method = { kind: state.method };
+  if (state.method === "flow") method.until = state.until;
+  else Object.assign(method, { learning_rate: state.learning_rate, steps: state.steps });
+  if (state.method === "optimiser") method.optimiser = state.optimiser;
+  return { model, task, method, init: { kind: "random", init_scale: state.init_scale },
+           record: { kind: "record", points: POINTS, spacing: state.spacing },
+           seeds: state.seeds };
+}
+
+/** The state that an address holds after its #; what is not there is as by default. */
+export function fromAddress(fragment) {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const state = structuredClone(DEFAULT);
+  for (const name of Object.keys(state)) {
+    const text = given.get(name);
+    if (text === null) continue;
+    if (name === "spectrum") state.spectrum = text.split(",").filter(Boolean).map(Number);
+    else if (name === "seeds" && text.includes(","))
+      state.seeds = text.split(",").filter(Boolean).map(Number);
+    else state[name] = typeof state[name] === "number" ? Number(text) : text;
+  }
+  return state;
+}
+
+export const PRESETS = {
+  linear: (size) => Array.from({ length: size }, (_, d) => size - d),
+  "power law": (size) => Array.from({ length: size }, (_, d) => 1 / (d + 1)),
+  white: (size) => Array(size).fill(1),
+  "one gap": (size) => Array.from({ length: size }, (_, d) => (d < size / 2 ? 4 : 1)),
+};
+
+/** A preset of trace one, to three digits. */
+export function preset(name, size) {
+  const shape = PRESETS[name](size);
+  const trace = shape.reduce((a, b) => a + b, 0);
+  return shape.map((value) => Number((value / trace).toPrecision(3)));
+}

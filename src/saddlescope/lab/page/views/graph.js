@@ -1,0 +1,85 @@
+// The graph of saddles: a node for each set of learned eigenvectors, the run's path lit in it.
+
+import { own } from "../drawing/colours.js";
+import { subsetName } from "./map.js";
+
+export default {
+  id: "graph",
+  title: "Graph of saddles",
+  help: "Fixed points by how many eigenvectors they have learned and by loss; the path is lit",
+  kind: "sheet", first: true,
+
+  note(known) {
+    const visited = lit(known);
+    return visited.length ? `now near ${subsetName(visited.at(-1).subset)}` : "";
+  },
+
+  describe(known) {
+    const points = known.theory?.points ?? [];
+    if (!points.length) return { silent: "No fixed points are known here." };
+    return { draw: (pen, width, height) => draw(pen, known, points, width, height) };
+  },
+
+  table(known) {
+    const points = known.theory?.points ?? [], visited = new Set(lit(known));
+    return { learned: points.map((point) => subsetName(point.subset)),
+             loss: points.map((point) => point.loss), index: points.map((point) => point.index),
+             visited: points.map((point) => (visited.has(point) ? "yes" : "")) };
+  },
+};
+
+/** The fixed points that the seed has been nearest to, up to the playhead. */
+const lit = (known) =>
+  known.visited().filter(({ place }) => place <= known.now).map(({ point }) => point);
+
+/** Pairs of fixed points of which one has learned one eigenvector more; found once. */
+function edges(theory) {
+  theory.edges ??= theory.points.flatMap((point) => theory.points
+    .filter((next) => next.subset.length === point.subset.length + 1 &&
+            point.subset.every((mode) => next.subset.includes(mode)))
+    .map((next) => [point, next]));
+  return theory.edges;
+}
+
+function draw(pen, known, points, width, height) {
+  const faint = own("faint"), accent = own("accent"), card = own("card");
+  const most = Math.max(1, ...points.map((point) => point.subset.length));
+  const losses = points.map((point) => point.loss);
+  const [low, high] = [Math.min(...losses), Math.max(...losses)];
+  const left = 44, right = 22, top = 14, bottom = 46;
+  const X = (point) => left + ((width - left - right) * point.subset.length) / most;
+  const Y = (point) => top + (height - top - bottom) * (1 - (point.loss - low) / (high - low || 1));
+  const keys = new Map(points.map((point) => [point.subset.join(), point]));
+  const many = points.length > 40;
+  const gap = [NaN, NaN];
+  pen.line(edges(known.theory).flatMap(([one, other]) => [[X(one), Y(one)], [X(other), Y(other)], gap]),
+           { colour: own("line"), width: many ? 0.5 : 1 });
+  const path = (known.theory.path ?? []).map((subset) => keys.get(subset.join())).filter(Boolean);
+  if (known.theory.is_merged && points.length === 2) path.push(...points);
+  pen.line(path.map((point) => [X(point), Y(point)]),
+           { colour: faint, width: 1.4, dash: [5, 4] });
+  const visited = lit(known);
+  pen.line(visited.map((point) => [X(point), Y(point)]), { colour: accent, width: 2.6 });
+  for (const point of points) {
+    const isLit = visited.includes(point), radius = many ? 2.6 : 4.5;
+    pen.circle(X(point), Y(point), radius, isLit
+      ? { fill: accent, colour: accent }
+      : { fill: point.index === 0 ? faint : card, colour: faint, width: 1.1 });
+  }
+  if (visited.length) {
+    const now = visited.at(-1);
+    pen.circle(X(now), Y(now), 8.5, { colour: accent, width: 2 });
+    const isRight = X(now) > width * 0.6;
+    const below = isRight ? 16 : Y(now) < 26 ? 6 : -11;
+    pen.text(X(now) + (isRight ? -6 : 14), Y(now) + below, subsetName(now.subset),
+             { colour: own("ink"), size: 11, weight: 600, align: isRight ? "right" : "left" });
+  }
+  for (let count = 0; count <= most; count++)
+    pen.text(left + ((width - left - right) * count) / most, height - 20, String(count),
+             { colour: faint, size: 10, align: "center" });
+  pen.text((left + width - right) / 2, height - 7, "eigenvectors learned",
+           { colour: faint, size: 10, align: "center" });
+  for (const value of [low, high])
+    pen.text(left - 12, top + (height - top - bottom) * (1 - (value - low) / (high - low || 1)),
+             value.toFixed(2), { colour: faint, size: 10, align: "right" });
+}

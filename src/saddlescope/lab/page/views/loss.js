@@ -1,0 +1,66 @@
+// The loss of every seed, with the predicted levels dashed and the predicted drops ticked.
+
+import { own } from "../drawing/colours.js";
+import { timeAxis, timeColumns } from "./time.js";
+
+export default {
+  id: "loss",
+  title: "Loss",
+  help: "Loss of each seed over training time, beside the plateaus and drops that theory predicts",
+  kind: "chart", wide: true, first: true,
+
+  note(known) {
+    const levels = known.prediction?.plateau_losses;
+    if (!levels) return known.prediction?.notes[0] ?? "";
+    const count = levels.length - 1;
+    return `${count} predicted drop${count === 1 ? "" : "s"}; triangles: when, from the start alone`;
+  },
+
+  describe(known) {
+    const { prediction } = known, levels = prediction?.plateau_losses;
+    const lines = [], marks = [];
+    const top = Math.max(levels?.[0] ?? 0, known.has("loss") ? finiteMax(known) : 0) || 1;
+    if (known.has("loss"))
+      known.seeds.forEach((_, seed) => {
+        const isShown = seed === known.seed;
+        const line = { x: known.time, y: known.loss(seed), colour: own(isShown ? "accent" : "faint"),
+                       width: isShown ? 2.2 : 1.1, alpha: isShown ? 1 : 0.45 };
+        if (isShown) lines.push(line);
+        else lines.unshift(line);
+      });
+    prediction?.drops.forEach(({ times, is_open }, seed) => {
+      const isShown = seed === known.seed;
+      times.forEach((time, drop) => {
+        if (time === null || !levels) return;
+        marks.push({ x: time, y: (levels[drop] + levels[drop + 1]) / 2,
+                     form: is_open[drop] ? "ring" : "triangle", size: isShown ? 5 : 3,
+                     colour: own(isShown ? "ink" : "faint"), alpha: isShown ? 1 : 0.5 });
+      });
+    });
+    return {
+      x: timeAxis(known),
+      y: { label: "loss", low: 0, high: top * 1.1, scale: "linear" },
+      levels: (levels ?? []).map((value) => ({ value, label: value.toFixed(3) })),
+      lines, marks, playhead: known.moment,
+      legend: [{ label: `seed ${known.seeds[known.seed] ?? ""}`, colour: own("accent") },
+               { label: "other seeds", colour: own("faint") },
+               { label: "predicted levels", colour: own("faint"), dash: true },
+               { label: "predicted drop (ring: a close race)", colour: own("ink"), dot: true }],
+    };
+  },
+
+  table(known) {
+    const columns = timeColumns(known);
+    known.seeds.forEach((label, seed) => {
+      columns[`loss of seed ${label}`] = Array.from(known.loss(seed));
+    });
+    return columns;
+  },
+};
+
+/** The largest loss that is worth its room: a seed that diverges does not flatten the others. */
+function finiteMax(known) {
+  let top = 0;
+  known.seeds.forEach((_, seed) => { top = Math.max(top, known.loss(seed)[0] || 0); });
+  return Math.min(top, 20 * (known.prediction?.plateau_losses?.[0] ?? top));
+}

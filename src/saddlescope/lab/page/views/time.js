@@ -1,0 +1,29 @@
+// The axis that views over training time share, and columns of numbers over it.
+
+/** Flow time, or steps where an optimiser has no flow time. */
+export function timeAxis(known) {
+  const isLog = known.state.spacing === "log";
+  const first = known.points > 1 ? known.time[1] : known.end / 1000;
+  return { label: known.state.method === "optimiser" ? "step" : "training time t/τ",
+           low: isLog ? Math.max(first, 1e-9) : 0, high: Math.max(known.end, 1e-9),
+           scale: isLog ? "log" : "linear" };
+}
+
+/** A column of numbers over all records. */
+export const column = (known, value) => Array.from({ length: known.points }, (_, at) => value(at));
+
+export function timeColumns(known) {
+  const columns = { time: Array.from(known.time) };
+  if (known.steps) columns.step = Array.from(known.steps);
+  return columns;
+}
+
+/** The span of some numbers, with room about it; NaN does not count. */
+export function span(values, least = 0) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values)
+    if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  if (low > high) return [0, 1];
+  const room = Math.max((high - low) * 0.08, least, 1e-12);
+  return [low - room, high + room];
+}
