@@ -195,7 +195,7 @@ class Trajectory:
         quantiles has nothing else, and gives all of its shares where none are named.
         """
         from saddlescope.dynamics._quantiles import summarise_quantiles
-        from saddlescope.dynamics._summary import summarise
+        from saddlescope.dynamics._summarise import summarise
 
         if quantiles is None and self.setting.record.keep != "quantiles":
             return summarise(self)

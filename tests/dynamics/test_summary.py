@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics._summary import plateau_levels
+from saddlescope.dynamics._summarise import plateau_levels
 from saddlescope.theory import plateau_losses
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)

@@ -16,13 +16,8 @@ from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.dynamics._frame import RecordShape
-from saddlescope.dynamics._summary import (
-    RunSummary,
-    Summary,
-    half_learned,
-    last_losses,
-    plateau_levels,
-)
+from saddlescope.dynamics._summarise import half_learned, plateau_levels
+from saddlescope.dynamics._summary import RunSummary, Summary, last_losses
 from saddlescope.dynamics.kernels.choice import choose_kernel
 from saddlescope.dynamics.methods._ensemble import group_size
 from saddlescope.dynamics.methods._layout import Layout

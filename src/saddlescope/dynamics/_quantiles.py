@@ -13,7 +13,8 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._job import FIRST_SEGMENT
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
-from saddlescope.dynamics._summary import AXES, Summary, axis_labels, last_losses, summarise
+from saddlescope.dynamics._summarise import summarise
+from saddlescope.dynamics._summary import AXES, Summary, axis_labels, last_losses
 from saddlescope.dynamics.methods._problem import AbstractState
 from saddlescope.errors import CannotRead
 from saddlescope.measure.distribution import Distribution, check_shares
