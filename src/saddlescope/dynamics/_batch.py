@@ -65,6 +65,11 @@ class Batch:
         owners = np.concatenate([owners, np.repeat(owners[:1], lacking)])
         with within(prepared[0].precision):
             problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
+        methods = [one.setting.method for one in prepared]
+        kernel = choose_kernel(methods, shape[0], problem.risk, self._layout, frame.rows)
+        problem = replace(problem, kernel=kernel)
+        for one in self._prepared:
+            one.kernel = kernel
         seeds = np.concatenate([one.seeds for one in self._prepared])
         seeds = np.concatenate([seeds, np.repeat(seeds[:1], lacking)])
         self.rows = Rows(prepared[0].setting.method, problem, seeds)
@@ -175,7 +180,7 @@ def padded(prepared: Prepared, shape: Shape, frame: Frame) -> Problem:
             layout=layout,
             group=min(group_size(frame.rows, layout.size, dimension), most),
             has_rows=True,
-            kernel=choose_kernel(prepared.setting.method, model, risk, layout, frame.rows),
+            kernel=None,
             risk=risk,
             grid=jnp.asarray(grid[-frame.points :]),
             marks=_padded_marks(problem.marks, dimension),

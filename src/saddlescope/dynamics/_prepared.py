@@ -73,6 +73,8 @@ class Prepared:
             clock_start, method.end, whole=method.counts_steps
         )
         group = group_size(self.together, layout.size, task.dimension)
+        self.kernel = choose_kernel([method], model, risk, layout, self.together)
+        """The GPU kernel that carries it out, or the batch that it is in."""
         pace, threshold = 1 / self.time_unit(risk), _threshold(setting, risk)
         marks, sampler = _marks(setting, risk), _sampler(setting)
         with within(self.precision):
@@ -82,7 +84,7 @@ class Prepared:
                 group=group,
                 keep_weights=setting.record.weights,
                 has_rows=False,
-                kernel=choose_kernel(method, model, risk, layout, self.together),
+                kernel=self.kernel,
                 rule=method.rule(layout, group),
                 sampler=jax.tree.map(jnp.asarray, sampler),
                 risk=jax.tree.map(jnp.asarray, risk),
@@ -155,7 +157,7 @@ class Prepared:
         summary = self.summary(records, outcomes)
         if summary is not None:
             dataset = dataset.assign(summary.dataset(setting))
-        dataset.attrs |= setting.method.about(self.problem, state)
+        dataset.attrs |= setting.method.about(self.kernel, state)
         # Of a run that kept a few numbers alone, no more than these is left when it has ended.
         kept = state if going_on.any() else None if records.notes else state.with_points(0)
         leaves = tuple(jax.tree.leaves(kept))

@@ -10,6 +10,7 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.dynamics import _batch, _prepared
+from saddlescope.dynamics._job import Job
 from saddlescope.dynamics.kernels.choice import Kernel, choose_kernel
 from saddlescope.dynamics.methods._layout import Layout
 
@@ -30,8 +31,8 @@ def by_kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def train(kernel: Kernel, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What a function returns where a kernel carries out what it trains."""
 
-        def choose(method: ss.AbstractMethod, *_: object) -> Kernel | None:
-            return kernel if method.has_kernel else None
+        def choose(methods: list[ss.AbstractMethod], *_: object) -> Kernel | None:
+            return kernel if all(method.has_kernel for method in methods) else None
 
         with monkeypatch.context() as patched:
             for module in (_prepared, _batch):
@@ -113,6 +114,13 @@ def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any) -> None
             assert apart(run, other, name) < 1e-12
 
 
+def test_settings_that_share_a_batch_share_its_solver(by_kernel: Any) -> None:
+    flows = [FLOW, ss.GradientFlow(until=400.0, solver="explicit")]
+    settings = [ss.Setting(MODELS["pairs"], TASK, flow, seeds=2) for flow in flows]
+    for run in by_kernel(SHARED, ss.train_many, settings):
+        assert run.dataset.attrs["solver"] == "explicit"
+
+
 def test_a_seed_that_diverges_or_rests_says_so(by_kernel: Any) -> None:
     model = MODELS["pairs"]
     wild = options(ss.GradientDescent(learning_rate=30.0, steps=1000))
@@ -128,8 +136,6 @@ def test_a_seed_that_diverges_or_rests_says_so(by_kernel: Any) -> None:
 
 
 def test_segments_leave_no_trace(by_kernel: Any) -> None:
-    from saddlescope.dynamics._job import Job
-
     setting = ss.Setting(
         MODELS["pairs"], TASK, FLOW, init=ss.RandomStart(0.2), record=ss.Record(points=5), seeds=6
     )
@@ -154,18 +160,28 @@ def test_a_long_rest_is_handed_to_the_stiff_method(by_kernel: Any) -> None:
 
 def test_float32_is_computed_in_float32(by_kernel: Any) -> None:
     method = ss.GradientDescent(learning_rate=0.5, steps=50, precision="float32")
-    run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **options(method))
+    alone = options(method, seeds=1)
+    run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **alone)
     assert run.dataset["k"].dtype == np.float32
-    assert apart(run, ss.train(MODELS["pairs"], TASK, **options(method)), "loss") < 1e-5
+    assert apart(run, ss.train(MODELS["pairs"], TASK, **alone), "loss") < 1e-5
+
+
+def test_more_steps_than_fit_in_a_word_lie_ahead(by_kernel: Any) -> None:
+    method = ss.GradientDescent(learning_rate=0.5, steps=2**40)
+    setting = ss.Setting(MODELS["pairs"], TASK, method, record=ss.Record(points=5), seeds=6)
+    job = by_kernel(SHARED, Job, setting)
+    state, taken = job.advance(job.begin(), 10)
+    assert taken == 10
+    assert np.asarray(state[0].records.index).tolist() == [1] * 6
 
 
 @pytest.mark.parametrize(
     ("model", "method", "rows", "lanes"),
     [
         (ss.SeparateAttention(heads=5), DESCENT, 10_000, 1),
-        (ss.SeparateAttention(heads=5), FLOW, 10_000, 8),
-        (ss.SeparateAttention(heads=5), FLOW, 10, None),
-        (ss.SeparateAttention(heads=5), ss.GradientFlow(until=1.0, solver="stiff"), 10_000, None),
+        (ss.SeparateAttention(heads=5), FLOW, 10**6, 8),
+        (ss.SeparateAttention(heads=5), FLOW, 10_000, None),
+        (ss.SeparateAttention(heads=5), ss.GradientFlow(until=1.0, solver="stiff"), 10**6, None),
         (ss.SeparateAttention(heads=5, blocks="full"), DESCENT, 10_000, None),
         (ss.MergedAttention(heads=5), ss.Optimiser("adam", 10, 0.1), 10_000, None),
         (ss.MergedAttention(heads=100), DESCENT, 10_000, None),
@@ -180,7 +196,7 @@ def test_a_kernel_is_chosen_where_it_fits(
 ) -> None:
     task = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
     risk, layout = model.objective(task).risk, Layout.of(model, 4)
-    assert choose_kernel(method, model, risk, layout, rows) is None
+    assert choose_kernel([method], model, risk, layout, rows) is None
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    chosen = choose_kernel(method, model, risk, layout, rows)
+    chosen = choose_kernel([method], model, risk, layout, rows)
     assert (None if chosen is None else chosen.lanes) == lanes

@@ -15,6 +15,9 @@ from saddlescope.dynamics.methods._stepping import StepState
 from saddlescope.dynamics.methods._steps import GradientStep
 from saddlescope.running.programs import compiled
 
+# More steps than a segment has, in 32 bits.
+_FAR = 2**31 - 1
+
 
 def advance(problem: Problem[GradientStep], state: StepState, budget: int) -> tuple[StepState, int]:
     """Take at most `budget` steps; the new state and the steps that all groups have taken."""
@@ -32,7 +35,7 @@ def _segment(
     problem: Problem[GradientStep], state: StepState, block: Block, budget: Int[Array, ""]
 ) -> None:
     """What a block does."""
-    landscape = Landscape.of(block, problem, 2 * block.read(problem.rule.rate))
+    landscape = Landscape.of(block, problem, 2 * block.given(problem.rule.rate))
     recorder = Recorder.of(block, problem, state.records)
     watch = Watch.of(block, problem, state.records.notes)
 
@@ -44,7 +47,7 @@ def _segment(
         vector, effective_map, step, place, seen, taken = carry
         active = recorder.active(place)
         # All go as far as the nearest record of one of them; those of one setting are in step.
-        ahead = (place.due - step).astype(jnp.int32)
+        ahead = jnp.minimum(place.due - step, _FAR).astype(jnp.int32)
         count = jnp.minimum(block.least(jnp.where(active, ahead, budget)), budget - taken)
 
         def move(done: Array, carried: PyTree[Array]) -> PyTree[Array]:

@@ -79,13 +79,13 @@ def _segment(
     problem: Problem[Control], state: FlowState, block: Block, budget: Int[Array, ""]
 ) -> None:
     """What a block does."""
-    landscape = Landscape.of(block, problem, block.read(problem.pace))
+    landscape = Landscape.of(block, problem, block.given(problem.pace))
     recorder = Recorder.of(block, problem, state.records)
     watch = Watch.of(block, problem, state.records.notes)
-    begin = block.read(problem.grid, 0)
-    end = block.read(problem.grid, problem.grid.shape[-1] - 1)
-    rtol, atol = block.read(problem.rule.rtol), block.read(problem.rule.atol)
-    most_steps, size = block.read(problem.rule.most_steps), block.read(problem.size)
+    begin = block.given(problem.grid, 0)
+    end = block.given(problem.grid, problem.grid.shape[-1] - 1)
+    rtol, atol = block.given(problem.rule.rtol), block.given(problem.rule.atol)
+    most_steps, size = block.given(problem.rule.most_steps), block.given(problem.size)
 
     def moving(stand: Stand, place: Place) -> Lane:
         return recorder.active(place) & ~stand.is_stiff

@@ -32,15 +32,15 @@ class Landscape:
         assert isinstance(risk, DiagonalRisk)
         heads = heads_of(problem.model, block.kernel.heads(layout), layout.dimension)
         axes = range(layout.dimension)
-        gain = block.read(risk.gain)
+        gain = block.given(risk.gain)
         scale = rate * gain
         return cls(
             block,
             heads,
             1 / rate,
-            block.read(risk.label_power),
-            [scale * block.read(risk.drive, a, a) for a in axes],
-            [[(-scale * gain) * block.read(risk.curvature, a, b) for b in axes] for a in axes],
+            block.given(risk.label_power),
+            [scale * block.given(risk.drive, a, a) for a in axes],
+            [[(-scale * gain) * block.given(risk.curvature, a, b) for b in axes] for a in axes],
             gain,
         )
 

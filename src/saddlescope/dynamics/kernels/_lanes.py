@@ -70,13 +70,15 @@ class Block:
         return lane
 
     def read(self, ref: Ref, *at: int | Lane) -> Lane:
-        """An entry of every trajectory's part of an array, or of the one part that all share."""
+        """An entry of every trajectory's part of the state."""
+        return self._load(ref, self.rows, at)
+
+    def given(self, ref: Ref, *at: int | Lane) -> Lane:
+        """An entry of every trajectory's part of the problem, or of the one that all share."""
         is_shared = ref.shape[0] == 1
         if is_shared and all(isinstance(i, int) for i in at):
             return ref[(0, *at)]
-        rows = jnp.zeros_like(self.rows) if is_shared else self.rows
-        index = self._index(rows, at)
-        return triton.load(ref.at[index], mask=self.inside, other=np.zeros((), ref.dtype))
+        return self._load(ref, jnp.zeros_like(self.rows) if is_shared else self.rows, at)
 
     def write(self, ref: Ref, value: Lane, mask: Lane, *at: int | Lane) -> None:
         """Set an entry of the trajectories in `mask`."""
@@ -102,6 +104,10 @@ class Block:
         """Write the vectors of the trajectories in `mask`, at `at` where there are several."""
         for lane, (place, there) in zip(vector, self._places(mask & self.inside), strict=True):
             triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
+
+    def _load(self, ref: Ref, rows: Lane, at: Sequence[int | Lane]) -> Lane:
+        other = np.zeros((), ref.dtype)
+        return triton.load(ref.at[self._index(rows, at)], mask=self.inside, other=other)
 
     def _index(self, rows: Lane, at: Sequence[int | Lane]) -> tuple[Lane, ...]:
         return (rows, *(jnp.broadcast_to(jnp.asarray(i, jnp.int32), rows.shape) for i in at))

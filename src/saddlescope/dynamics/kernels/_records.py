@@ -37,7 +37,7 @@ class Recorder:
     @classmethod
     def of(cls, block: Block, problem: Problem, records: Records) -> Recorder:
         """Of a problem and records that are in the GPU's memory."""
-        points, threshold = block.read(problem.points), block.read(problem.threshold)
+        points, threshold = block.given(problem.points), block.given(problem.threshold)
         return cls(block, problem, records, points, threshold)
 
     def begin(self) -> Place:
@@ -67,7 +67,7 @@ class Recorder:
         index = place.index + jnp.where(due, 1, 0).astype(place.index.dtype)
         return Place(
             index,
-            block.read(self.problem.grid, jnp.minimum(index, self.points - 1)),
+            block.given(self.problem.grid, jnp.minimum(index, self.points - 1)),
             place.converged | (due & (resting | (loss <= self.threshold))),
             place.failed | (due & ~(jnp.abs(loss) < jnp.inf)),
         )
@@ -122,9 +122,9 @@ class Watch:
         assert problem.marks is not None
 
         def marks(ref: Ref) -> list[Lane]:
-            return [block.read(ref, number) for number in range(ref.shape[-1])]
+            return [block.given(ref, number) for number in range(ref.shape[-1])]
 
-        last = block.read(problem.grid, problem.grid.shape[-1] - 1).astype(notes.loss.dtype)
+        last = block.given(problem.grid, problem.grid.shape[-1] - 1).astype(notes.loss.dtype)
         return cls(block, notes, marks(problem.marks.middles), marks(problem.marks.halves), last)
 
     def begin(self) -> Seen:
@@ -174,9 +174,7 @@ class Watch:
         for bit, there in enumerate(below + above):
             passed = passed | jnp.where(there, 1 << bit, 0)
         happened = moved & ((passed != seen.passed) | (level != seen.level))
-
         ends = seen.loss, loss, width, *changes
-        befores, afters = (seen.diagonal, diagonal)
 
         def note(_: Array) -> tuple[Lane, Lane]:
             new = jnp.where(moved, passed & ~seen.passed, 0)
@@ -186,7 +184,7 @@ class Watch:
                 self.block.write(self.notes.drops, begin + width * place, here, index)
 
             def learn(index: Lane, here: Lane) -> None:
-                before, after = _chosen(befores, index), _chosen(afters, index)
+                before, after = _chosen(seen.diagonal, index), _chosen(diagonal, index)
                 share = (_chosen(self.halves, index) - before) / (after - before)
                 self.block.write(self.notes.learned, begin + width * share, here, index)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 # Numbers of a trajectory that a lane keeps in registers: its weights, and for a flow the slopes of
 # a step too. A lane that holds more spills, and its program takes long to compile.
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
-# Of a larger map the program would be too long.
-_MOST_DIMENSIONS = 8
+# Programs of larger maps take minutes to compile.
+_MOST_DIMENSIONS = 4
 _MOST_LANES = 32
-# On an H200 the kernel of a flow takes a minute to compile, that of a descent eight seconds.
-_FEWEST_FLOWS, _FEWEST_DESCENTS = 4096, 1024
+# On an H200 the kernel of a descent takes eight seconds to compile. That of a flow takes a minute
+# and a half, and saves 90 µs a start on the way to t = 20 000.
+_FEWEST_FLOWS, _FEWEST_DESCENTS = 2**19, 1024
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,20 @@ class Kernel:
 
 
 def choose_kernel(
-    method: AbstractMethod, model: AbstractAttention, risk: AbstractRisk, layout: Layout, rows: int
+    methods: Sequence[AbstractMethod],
+    model: AbstractAttention,
+    risk: AbstractRisk,
+    layout: Layout,
+    rows: int,
 ) -> Kernel | None:
     """The kernel for an ensemble of `rows`, None where XLA does better or there is no GPU.
 
     Linear attention in the common eigenbasis, with a map small enough for the registers, and enough
-    trajectories to be worth the compiling.
+    trajectories to be worth the compiling; `methods`, of one class, are those of its settings.
     """
-    if jax.default_backend() != "gpu" or not method.has_kernel:
+    if jax.default_backend() != "gpu" or not all(method.has_kernel for method in methods):
         return None
-    is_flow, heads, lanes = not method.counts_steps, _heads(layout), 1
+    is_flow, heads, lanes = not methods[0].counts_steps, _heads(layout), 1
     if rows < (_FEWEST_FLOWS if is_flow else _FEWEST_DESCENTS):
         return None
     if not _is_small(model, risk, layout):

@@ -14,6 +14,7 @@ from saddlescope.setting.kinds import part
 if TYPE_CHECKING:
     import equinox as eqx
 
+    from saddlescope.dynamics.kernels.choice import Kernel
     from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import AbstractState, Problem
 
@@ -116,9 +117,9 @@ class AbstractMethod(abc.ABC):
     def clock(self, state: AbstractState) -> AnyArray:
         """How far each seed has come on the method's own clock, [S]."""
 
-    def about(self, problem: Problem, state: AbstractState) -> dict[str, str]:
+    def about(self, kernel: Kernel | None, state: AbstractState) -> dict[str, str]:
         """What the method has to tell of a run, for the attributes of its dataset."""
-        return {} if problem.kernel is None else {"solver": "kernel"}
+        return {} if kernel is None else {"solver": "kernel"}
 
     @abc.abstractmethod
     def failures(

@@ -15,6 +15,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
 if TYPE_CHECKING:
+    from saddlescope.dynamics.kernels.choice import Kernel
     from saddlescope.dynamics.methods._integration import Control, FlowState
     from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import Problem
@@ -124,9 +125,9 @@ class GradientFlow(AbstractMethod):
     def clock(self, state: FlowState) -> AnyArray:  # type: ignore[override]
         return np.asarray(state.solver.time)
 
-    def about(self, problem: Problem, state: FlowState) -> dict[str, str]:  # type: ignore[override]
+    def about(self, kernel: Kernel | None, state: FlowState) -> dict[str, str]:  # type: ignore[override]
         share = float(np.mean(state.solver.is_stiff))
-        first = "explicit" if problem.kernel is None else "kernel"
+        first = "explicit" if kernel is None else "kernel"
         if self.solver != "auto" or share == 0:
             return {"solver": "stiff" if self.solver == "stiff" else first}
         return {"solver": f"{first}, then stiff for {share:.0%} of the seeds"}
