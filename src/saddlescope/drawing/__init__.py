@@ -2,6 +2,7 @@
 
 from saddlescope.drawing.film import animate
 from saddlescope.drawing.run import notebook_display, plot
+from saddlescope.drawing.sheet import draw_sheet
 from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "THEORY_COLOUR",
     "Drawing",
     "animate",
+    "draw_sheet",
     "legend",
     "notebook_display",
     "plot",

@@ -23,6 +23,15 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "saddlescope",
 }
+# Above the axes, where no curve can run into it.
+LEGEND: dict[str, Any] = {
+    "fontsize": 7.5,
+    "loc": "lower left",
+    "bbox_to_anchor": (-0.02, 1.0),
+    "handlelength": 1.3,
+    "handletextpad": 0.4,
+    "columnspacing": 0.9,
+}
 
 
 class Drawing(Figure):
@@ -48,12 +57,4 @@ def to_svg(figure: Figure) -> str:
 
 def legend(axes: Axes, columns: int = 3) -> None:
     """A legend above the axes, where no curve can run into it."""
-    axes.legend(
-        fontsize=7.5,
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1.0),
-        ncols=columns,
-        handlelength=1.3,
-        handletextpad=0.4,
-        columnspacing=0.9,
-    )
+    axes.legend(ncols=columns, **LEGEND)

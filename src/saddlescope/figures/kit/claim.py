@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
@@ -136,6 +136,26 @@ class Claim:
             "source": self.source,
         }
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Plain]) -> Claim:
+        """The claim that `to_dict` wrote down, with NaN where a number is missing.
+
+        >>> Claim.from_dict(at_most("drift", [1e-10, float("nan")], 1e-8).to_dict())
+        Claim('drift' not judged unexpectedly: 1 of 2 numbers missing)
+        """
+        tolerance = values["tolerance"]
+        return cls(
+            str(values["name"]),
+            Relation(str(values["relation"])),
+            _from_plain(values["measured"]),
+            _from_plain(values["predicted"]),
+            None if tolerance is None else float(str(tolerance)),
+            Verdict(str(values["verdict"])),
+            Verdict(str(values["expected"])),
+            str(values["reason"]),
+            str(values["source"]),
+        )
+
     def __repr__(self) -> str:
         return f"Claim({self.name!r} {self._outcome}: {self.summary})"
 
@@ -257,3 +277,9 @@ def _plain(values: object) -> Plain:
     if isinstance(values, tuple):
         return [_plain(value) for value in values]
     return values if isinstance(values, float) and np.isfinite(values) else None
+
+
+def _from_plain(value: Plain) -> Numbers:
+    if isinstance(value, list):
+        return tuple(_from_plain(part) for part in value)
+    return float("nan") if value is None else float(str(value))

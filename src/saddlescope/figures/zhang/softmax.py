@@ -7,11 +7,9 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from saddlescope.arrays import nan_padded
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit import panels
@@ -156,18 +154,17 @@ class Softmax(AbstractFigure):
             changed("learned from the last to the first", "separate_learned", by=_backwards),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         merged, separate = (partial(_draw_loss, name=name) for name in ("merged", "separate"))
         draws = (merged, separate, _draw_learned)
         drawing = panels.grid(draws, data, 3, width=3.3, height=2.8)
         first = float(np.nanmin(data["separate_first_drop"])) / 4
-        for panel in drawing.axes[1:]:
-            panel.set_xlim(first, float(data["separate_time"][-1]))
-        drawing.axes[0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
-        for panel in drawing.axes:
+        for panel in drawing.panels[1:]:
+            panel.set(xlim=(first, float(data["separate_time"][-1])))
+        drawing.panels[0].set(xlim=(float(np.nanmin(data["merged_first_drop"])) / 4, None))
+        for panel in drawing.panels:
             panel.set(xscale="log", xlabel=panels.TIME_LABEL)
-            panel.xaxis.set_minor_formatter(NullFormatter())
-        return drawing
+        return drawing.build()
 
 
 def _mirrored(prompts: Prompts) -> Prompts:
@@ -242,22 +239,22 @@ def _backwards(shares: xr.DataArray) -> xr.DataArray:
     return shares.isel(direction=slice(None, None, -1))
 
 
-def _draw_loss(axes: Axes, data: xr.Dataset, name: str) -> None:
+def _draw_loss(axes: PanelBuilder, data: xr.Dataset, name: str) -> None:
     time, dotted = data[f"{name}_time"], {"linestyle": ":", "linewidth": 1.0}
     levels = data[f"{name}_linear_level"].to_numpy()
     panels.levels(axes, levels[np.isfinite(levels)], "plateaus of linear attention")
     panels.seed_curves(axes, time, data[f"{name}_linear_loss"], "linear, same start", **dotted)
     panels.seed_curves(axes, time, data[f"{name}_loss"], "softmax", linewidth=1.8)
     axes.set(ylabel=f"{name}: {panels.LOSS_LABEL}", ylim=(0, None))
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_learned(axes: Axes, data: xr.Dataset) -> None:
+def _draw_learned(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The share of each eigenvector in the seed that is first to learn one."""
     fastest = int(np.argmin(data["separate_first_drop"].to_numpy()))
     time = data["separate_time"]
     for direction, share in enumerate(data["separate_learned"][fastest].T):
         axes.plot(time, share, color=panels.colour(direction), label=f"$e_{direction + 1}$")
     axes.axhline(1, color="black", label="linear optimum", zorder=0, **panels.THEORY)
-    axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
-    panels.legend(axes, 3)
+    axes.set(ylabel=r"learned share  $e_d^\top W e_d/\xi_d$")
+    axes.legend(3)
