@@ -7,6 +7,7 @@ import json
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -67,12 +68,17 @@ def _described(value: object, arrays: dict[tuple[tuple[int, ...], bytes], int]) 
 
 
 def _made(kind: type[_Made], values: Mapping[str, object], arrays: dict[str, AnyArray]) -> _Made:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     names = [field.name for field in fields(cast(type[Sheet], kind))]
     unknown = sorted({*values} - {*names, "kind"})
     if unknown:
         raise TypeError(f"{kind.__name__} has no field {', '.join(unknown)}")
     return kind(**{name: _read(hints[name], values[name], arrays) for name in names})
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    return get_type_hints(kind)
 
 
 def _read(hint: object, value: object, arrays: dict[str, AnyArray]) -> object:

@@ -3,7 +3,15 @@
 from saddlescope.drawing.film import animate
 from saddlescope.drawing.run import notebook_display, plot
 from saddlescope.drawing.sheet import draw_sheet
-from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
+from saddlescope.drawing.style import (
+    COLOURS,
+    STYLE,
+    THEORY_COLOUR,
+    Drawing,
+    inline_svg,
+    legend,
+    to_svg,
+)
 
 __all__ = [
     "COLOURS",
@@ -12,6 +20,7 @@ __all__ = [
     "Drawing",
     "animate",
     "draw_sheet",
+    "inline_svg",
     "legend",
     "notebook_display",
     "plot",

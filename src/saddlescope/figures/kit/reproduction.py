@@ -58,6 +58,11 @@ class Result:
     quick: bool = False
 
     @property
+    def name(self) -> str:
+        """The name of its folder, which no other setting has."""
+        return folder_name(self.figure)
+
+    @property
     def as_expected(self) -> bool:
         """Whether the figure was made and every claim has its expected verdict."""
         return not self.problem and self.claims.as_expected
@@ -66,6 +71,7 @@ class Result:
         """Plain values for JSON."""
         return {
             "id": self.figure.id,
+            "folder": self.name,
             "title": self.figure.title,
             "departures": list(self.figure.departures),
             "setting": flat_plain(self.figure),
@@ -105,26 +111,37 @@ def reproduce(
 
 def is_current(figure: AbstractFigure, out: Path) -> bool:
     """Whether the folder holds this figure, in this setting, made by this code, undamaged."""
-    return _current(out / figure.id, _key(figure)) is not None
+    return _current(out / folder_name(figure), _key(figure)) is not None
 
 
 def others(
     known: Sequence[type[AbstractFigure]], made: Sequence[Result], out: Path
 ) -> list[Result]:
     """The figures that the folder holds besides those just made, if they are still current."""
-    names = {result.figure.id for result in made}
+    names = {result.name for result in made}
     results = []
     for kind in known:
-        if kind.id in names:
-            continue
-        try:
-            figure = read("figure", Sealed.read(out / kind.id, _KIND).about["setting"])
-        except (CannotRead, InvalidInput, TypeError):
-            # Not there, or of fields that the figure no longer has.
-            continue
-        if isinstance(figure, kind) and is_current(figure, out):
-            results.append(_make(figure, out, Parts(), films=False))
+        for folder in sorted(out.glob(f"{kind.id}*")):
+            try:
+                figure = read("figure", Sealed.read(folder, _KIND).about["setting"])
+            except (CannotRead, InvalidInput, TypeError):
+                # Not one, or of fields that the figure no longer has.
+                continue
+            if not isinstance(figure, kind) or folder.name in names:
+                continue
+            if folder.name == folder_name(figure) and is_current(figure, out):
+                results.append(_make(figure, out, Parts(), films=False))
     return results
+
+
+def folder_name(figure: AbstractFigure) -> str:
+    """The folder of a figure: its id where the setting has a name, else one of its own.
+
+    A figure in another setting does not take the place of the standard one.
+    """
+    if figure in figure.presets().values():
+        return figure.id
+    return f"{figure.id}-{digest(describe(figure))[:8]}"
 
 
 def command_of(figure: AbstractFigure) -> str:
@@ -144,7 +161,7 @@ def _weight(figure: AbstractFigure) -> float:
 
 
 def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Result:
-    folder = out / figure.id
+    folder = out / folder_name(figure)
     quick, command, problem = figure == type(figure).quick(), command_of(figure), ""
     try:
         key = _key(figure)
