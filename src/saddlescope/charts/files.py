@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -68,7 +68,7 @@ def _described(value: object, arrays: dict[tuple[tuple[int, ...], bytes], int]) 
 
 
 def _made(kind: type[_Made], values: Mapping[str, object], arrays: dict[str, AnyArray]) -> _Made:
-    hints = _hints(kind)
+    hints = _hints(cast(Hashable, kind))
     names = [field.name for field in fields(cast(type[Sheet], kind))]
     unknown = sorted({*values} - {*names, "kind"})
     if unknown:
@@ -77,8 +77,8 @@ def _made(kind: type[_Made], values: Mapping[str, object], arrays: dict[str, Any
 
 
 @cache
-def _hints(kind: type) -> dict[str, object]:
-    return get_type_hints(kind)
+def _hints(kind: Hashable) -> dict[str, object]:
+    return get_type_hints(cast(type, kind))
 
 
 def _read(hint: object, value: object, arrays: dict[str, AnyArray]) -> object:

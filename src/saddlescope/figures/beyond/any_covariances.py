@@ -177,11 +177,13 @@ class AnyCovariances(AbstractFigure):
                 "learned and an unlearned mode of larger σ (T19)",
                 data["hessian_index"],
                 data["inversions"],
+                "fixed points as predicted",
             ),
             equal(
                 "… and at every fixed point of random tasks",
                 counted[:, 0],
                 counted[:, 1],
+                "fixed points as predicted",
             ),
             equal(
                 "of the drops after the first the theory states no time, and says so",

@@ -153,6 +153,7 @@ class AnyInputs(AbstractFigure):
                 "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17, T20)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], stops),
+                "visits in this order",
             ),
             within(
                 "at each of these its loss is that of the fixed point (T20)",

@@ -119,6 +119,7 @@ class Depth(AbstractFigure):
                 "of preconditioned descent with one layer, least squares with more",
                 final + 1,
                 goal.broadcast_like(final) + 1,
+                "runs end there",
             ),
             equal(
                 "before, it is nearest to 0, 1, ... D - 2 principal components, then one step: "

@@ -128,6 +128,7 @@ class DormantHeads(AbstractFigure):
                 "drops that do not come by the end are those predicted not to",
                 np.isfinite(data["drop_time"]),
                 np.isfinite(data["predicted_drop_time"]),
+                "drops come, or do not, as predicted",
             ),
         )
 

@@ -116,6 +116,7 @@ class ModesExactness(AbstractFigure):
                 "it is largest for the slowest mode, at every N",
                 data["error"].argmax("mode") + 1,
                 np.full(data.sizes["length"], data.sizes["mode"]),
+                "lengths",
             ),
             # The next order is of the size of tr S/s squared over N.
             within(

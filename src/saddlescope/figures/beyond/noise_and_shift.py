@@ -101,6 +101,7 @@ class NoiseAndShift(AbstractFigure):
                 "eigenvectors are learned in the order of their drives c = λωκ (T17)",
                 data["learned_order"].to_numpy()[seen],
                 order[seen],
+                "drops in order",
             ),
             timing_claim(
                 "drops come when predicted from the initial weights alone (T13, T17)", data, 0.002
@@ -120,6 +121,7 @@ class NoiseAndShift(AbstractFigure):
                 "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], (data.sizes["rotating_seed"], last)),
+                "visits in this order",
             ),
             within(
                 "at each of these its loss is that of the fixed point (T17)",

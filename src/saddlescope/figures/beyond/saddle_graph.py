@@ -83,6 +83,7 @@ class SaddleGraphFigure(AbstractFigure):
                 "(T16)",
                 data["hessian_index"],
                 data["inversions"],
+                "fixed points as predicted",
             ),
             at_most(
                 "lowest eigenvalue, as a share of the largest of all, at every point out of order: "

@@ -60,12 +60,14 @@ class Claim:
     expected: Verdict = Verdict.HOLDS
     reason: str = ""
     source: str = ""
+    counting: str = "as predicted"
+    """What is said of those of its numbers that are the predicted ones, where they are counted."""
 
     def stated_in(self, source: str) -> Claim:
         """The same claim, as it was published there.
 
         >>> print(equal("the loss drops once", 1, 1).stated_in("Z section 3.3"))
-        holds: Z section 3.3: the loss drops once [1 = 1]
+        holds: Z section 3.3: the loss drops once [1, as predicted]
         """
         return replace(self, source=source)
 
@@ -89,8 +91,8 @@ class Claim:
 
         >>> within("losses", [1.0, 0.52], [1.0, 0.5], 0.05).summary
         'largest error 0.02, allowed 0.05'
-        >>> equal("order", [1, 3, 2], [1, 2, 3]).summary
-        '1 3 2 ≠ 1 2 3'
+        >>> equal("order", [1, 3, 2], [1, 2, 3], "drops in order").summary
+        '1 of 3 drops in order: 1 3 2, predicted 1 2 3'
         """
         measured, predicted = (
             np.atleast_1d(_array(numbers)) for numbers in (self.measured, self.predicted)
@@ -101,7 +103,7 @@ class Claim:
             return f"{measured.size} numbers, {predicted.size} predicted"
         measured, predicted = measured.ravel(), predicted.ravel()
         if self.relation is Relation.EQUAL:
-            return _counted(measured, predicted)
+            return _counted(measured, predicted, self.counting)
         if not np.isfinite(measured).all():
             return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
         one = measured.size == 1
@@ -134,6 +136,7 @@ class Claim:
             "tolerance": self.tolerance,
             "reason": self.reason,
             "source": self.source,
+            "counting": self.counting,
         }
 
     @classmethod
@@ -154,6 +157,7 @@ class Claim:
             Verdict(str(values["expected"])),
             str(values["reason"]),
             str(values["source"]),
+            str(values["counting"]),
         )
 
     def __repr__(self) -> str:
@@ -212,14 +216,17 @@ def at_least(name: str, measured: Values, bound: float) -> Claim:
     return _judge(name, Relation.AT_LEAST, measured, bound, None, _array(measured) >= bound)
 
 
-def equal(name: str, measured: Values, predicted: Values) -> Claim:
+def equal(name: str, measured: Values, predicted: Values, counting: str = "as predicted") -> Claim:
     """What was counted or ordered is exactly what was predicted.
 
-    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3])
-    Claim('the order of eigenvectors' holds: 1 2 3 = 1 2 3)
+    `counting` says what those of several numbers are that agree.
+
+    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3], "drops in order")
+    Claim('the order of eigenvectors' holds: 3 of 3 drops in order)
     """
     same = np.array_equal(_array(measured), _array(predicted))
-    return _judge(name, Relation.EQUAL, measured, predicted, None, same)
+    claim = _judge(name, Relation.EQUAL, measured, predicted, None, same)
+    return replace(claim, counting=counting)
 
 
 def _near(
@@ -257,11 +264,14 @@ def _judge(
 _SHOWN = 8
 
 
-def _counted(measured: FloatArray, predicted: FloatArray) -> str:
-    if measured.size > _SHOWN:
-        return f"{np.count_nonzero(measured == predicted)} of {measured.size} equal"
+def _counted(measured: FloatArray, predicted: FloatArray, counting: str) -> str:
+    same = np.count_nonzero(measured == predicted)
     left, right = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
-    return f"{left} {'=' if np.array_equal(measured, predicted) else '≠'} {right}"
+    if measured.size == 1:
+        return f"{left}, as predicted" if same else f"{left}, predicted {right}"
+    words = f"{same} of {measured.size} {counting}"
+    shown = same < measured.size <= _SHOWN
+    return f"{words}: {left}, predicted {right}" if shown else words
 
 
 def _array(values: Values) -> FloatArray:

@@ -83,6 +83,7 @@ class MT2(AbstractModesFigure):
                 "modes are learned in falling order of eigenvalue",
                 np.argsort(data["half_time"].to_numpy()) + 1,
                 data["mode"] + 1,
+                "modes in order",
             ).stated_in("MT abstract, Figure 2"),
             at_most(
                 r"|p|² - |q|² is conserved along the exact modes (T15)", balance.max(), 1e-8

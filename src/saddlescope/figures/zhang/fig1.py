@@ -102,9 +102,12 @@ class Figure1(AbstractFigure):
                 data["prompt_distance"],
                 _ROUNDING,
             ).stated_in("Z 11"),
-            equal("the loss drops once", data["drop_count"], np.ones(data.sizes["seed"])).stated_in(
-                "Z abstract, Figure 1"
-            ),
+            equal(
+                "the loss drops once",
+                data["drop_count"],
+                np.ones(data.sizes["seed"]),
+                "seeds drop once",
+            ).stated_in("Z abstract, Figure 1"),
             at_most(
                 "it waits: half-way to the drop, the share of the fall that is done",
                 (start - waited) / (start - end),

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
-from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -105,6 +105,7 @@ class Figure3(AbstractFigure):
                 "eigenvectors are learned in falling order of eigenvalue",
                 data["direction_of_drop"].to_numpy()[seen] + 1,
                 np.cumsum(seen, axis=1)[seen],
+                "drops in order",
             ).stated_in("Z Figure 3"),
             at_least(
                 "|cos| of the learning head's key with its eigenvector, on the plateau after",
@@ -141,9 +142,12 @@ class Figure3(AbstractFigure):
         )
 
     def draw(self, data: xr.Dataset) -> Sheet:
-        drawing, axes = panels.sheet(2, 4, width=2.5, height=2.5)
-        above = (drawing.join(axes[0, :2]), drawing.join(axes[0, 2:]))
         one = data.isel(seed=staircase.clearest_seed(data["drop_time"].to_numpy()))
+        # Two panels above as many maps as there are plateaus after a drop.
+        count = max(int(np.isfinite(one["drop_time"]).sum()), 1)
+        drawing, axes = panels.sheet(2, 2 * count, width=5 / count, height=2.5)
+        above = drawing.join(axes[0, :count]), drawing.join(axes[0, count:])
+        below = [drawing.join(axes[1, 2 * drop : 2 * drop + 2]) for drop in range(count)]
         staircase.draw_staircases(above[0], data)
         above[0].set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
         _draw_values(above[1], one)
@@ -152,7 +156,7 @@ class Figure3(AbstractFigure):
             panel.set(xscale="log", xlim=limits, xlabel=panels.TIME_LABEL)
             panel.legend()
         panels.letter(above)
-        _draw_keys(drawing, axes[1], one)
+        _draw_keys(drawing, below, one)
         return drawing.build()
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
@@ -215,20 +219,16 @@ def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     axes.set(ylabel=r"value weight  $|v_i|$", ylim=(0, None))
 
 
-def _draw_keys(drawing: SheetBuilder, row: AnyArray, one: xr.Dataset) -> None:
+def _draw_keys(drawing: SheetBuilder, row: list[PanelBuilder], one: xr.Dataset) -> None:
     time, times = one["time"].to_numpy(), one["drop_time"].to_numpy()
-    records = [staircase.plateau_record(time, times, n + 1) for n in range(len(times))]
     drawn = (one["value"] * one["key"]).to_numpy()
-    limit = float(np.nanmax(np.abs(drawn)))
+    limit, (heads, count) = float(np.nanmax(np.abs(drawn))), drawn.shape[1:]
     for drop, axes in enumerate(row):
-        if drop >= len(times) or not np.isfinite(times[drop]):
-            axes.remove()
-            continue
-        axes.imshow(drawn[records[drop]].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        record = staircase.plateau_record(time, times, drop + 1)
+        axes.imshow(drawn[record].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
         axes.set(xlabel="head")
         axes.set_title(f"(c)  plateau {drop + 1}")
-        axes.xaxis.tick_at(range(drawn.shape[1]), [str(head + 1) for head in range(drawn.shape[1])])
-        axes.yaxis.tick_at(range(drawn.shape[2]), [f"$e_{d + 1}$" for d in range(drawn.shape[2])])
+        axes.xaxis.tick_at(range(heads), [str(head + 1) for head in range(heads)])
+        axes.yaxis.tick_at(range(count), [f"$e_{{{d + 1}}}$" for d in range(count)])
         axes.box = "closed"
-    shown = [axes for axes in row if not axes.removed]
-    drawing.colorbar(shown, r"$v_i\,k_i^\top e_d$", shrink=0.8)
+    drawing.colorbar(row, r"$v_i\,k_i^\top e_d$")

@@ -151,7 +151,9 @@ class Figure6(AbstractFigure):
 
     def draw(self, data: xr.Dataset) -> Sheet:
         one = data.isel(seed=0)
-        drawing, axes = panels.sheet(3, one.sizes["head"] + 1, width=1.05, height=1.35)
+        drawing, axes = panels.sheet(
+            3, one.sizes["head"] + 1, width=1.05, height=1.6, height_ratios=(1.6, 1, 1)
+        )
         half = (one.sizes["head"] + 1) // 2
         axes[0, half].remove()
         loss_axes, cosine_axes = drawing.join(axes[0, :half]), drawing.join(axes[0, half + 1 :])

@@ -76,6 +76,7 @@ class Figure8(AbstractFigure):
                 "values that have grown once m eigenvectors are learned: m/R, rounded up",
                 data["grown_values"].to_numpy()[reached],
                 grown[reached],
+                "plateaus with as many heads as predicted",
             ).stated_in("Z section E.4, Figure 8"),
             relatively_within(
                 "a new value is half grown when the drop after m = 0, R, 2R, … comes",

@@ -136,6 +136,7 @@ class InitScale(AbstractFigure):
                 "drops at the smallest scale: one merged, all D separate; at the largest one",
                 drops[:, [0, -1]].reshape(4, -1).T,
                 np.tile([1, 1, data.sizes["drop"], 1], (data.sizes["seed"], 1)),
+                "runs drop so often",
             ),
             at_most(
                 "the smallest start waits: its rate of decay at first, over the highest",

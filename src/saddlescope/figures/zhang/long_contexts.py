@@ -96,8 +96,14 @@ class LongContexts(AbstractFigure):
                 "components: the nearest algorithm, for m < D",
                 nearest[long],
                 expected[long],
+                "plateaus nearest to their regression",
             ).stated_in("Z 27"),
-            equal("so it does at shorter contexts", nearest[~long], expected[~long])
+            equal(
+                "so it does at shorter contexts",
+                nearest[~long],
+                expected[~long],
+                "plateaus nearest to their regression",
+            )
             .stated_in("Z 27")
             .expected_to_fail(
                 "at N = 31 the third plateau is nearer to one step of preconditioned descent: with "

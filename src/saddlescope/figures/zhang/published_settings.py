@@ -122,6 +122,7 @@ class PublishedSettings(AbstractFigure):
                 "population and on data",
                 done,
                 np.full(len(done), data.sizes["seed"]),
+                "kinds of data in which all seeds drop in time",
             )
             .stated_in("Z Figure 3")
             .expected_to_fail(

@@ -142,6 +142,7 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
             "seeds are those at multiples of R: every m that most seeds settle, rank after rank",
             most_long[settled],
             multiple[settled],
+            "plateaus as predicted",
         ).stated_in("Z section 5, E.4"),
         at_least(
             f"{begin}how many of the plateaus at multiples of R do so, over all runs of each rank",

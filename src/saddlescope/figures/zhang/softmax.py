@@ -101,13 +101,17 @@ class Softmax(AbstractFigure):
             for kind in ("loss", "linear_loss")
         )
         return (
-            equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)).stated_in(
-                "Z Figure 5 (ICML 2025)"
-            ),
+            equal(
+                "merged: the loss drops once",
+                data["merged_drops"],
+                np.ones(seeds),
+                "seeds drop once",
+            ).stated_in("Z Figure 5 (ICML 2025)"),
             equal(
                 "separate: the loss drops several times, once for each eigenvector",
                 data["separate_drops"],
                 np.full(seeds, dimension),
+                "seeds drop so often",
             ).stated_in("Z Figure 5 (ICML 2025)"),
             # The standard error of the labels' power over so many prompts, three times.
             relatively_within(
@@ -136,6 +140,7 @@ class Softmax(AbstractFigure):
                 "separate: eigenvectors are learned in falling order of eigenvalue",
                 _learning_order(data["separate_learned"].to_numpy()),
                 np.tile(np.arange(1, dimension + 1), (seeds, 1)),
+                "drops in order",
             ).stated_in("Z Figure 5 (ICML 2025)"),
         )
 

@@ -116,6 +116,7 @@ def missing_claim(data: xr.Dataset) -> Claim:
         "drops that do not come by the end of the run are those predicted not to (T13)",
         np.isfinite(data["drop_time"]),
         np.isfinite(data["predicted_drop_time"]),
+        "drops come, or do not, as predicted",
     )
 
 
