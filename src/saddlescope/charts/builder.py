@@ -191,7 +191,9 @@ class PanelBuilder:
         """A note at a place, in data or in shares of the panel, some points away from it."""
         look, spot = Look(hex_colour(color), size=float(fontsize)), (float(x), float(y))
         if np.isfinite(spot).all():
-            note = Note(look, "", _NOTES, *spot, text, x_in, y_in, shift, ha, va, rotation)
+            away = (float(shift[0]), float(shift[1]))
+            turned = float(rotation)
+            note = Note(look, "", _NOTES, *spot, text, x_in, y_in, away, ha, va, turned)
             self.layers.append(note)
 
     def set(
@@ -266,11 +268,12 @@ class PanelBuilder:
         low: float | None,
         high: float | None,
     ) -> None:
-        low = float(np.nanmin(values)) if low is None else low
-        high = float(np.nanmax(values)) if high is None else high
+        ends = (
+            float(np.nanmin(values) if low is None else low),
+            float(np.nanmax(values) if high is None else high),
+        )
         look = Look(hex_colour("black"))
-        parts = (x_edges, y_edges, values, palette, low, high)
-        self.layers.append(HeatMap(look, "", _MAPS, *parts))
+        self.layers.append(HeatMap(look, "", _MAPS, x_edges, y_edges, values, palette, *ends))
 
     def _explain(self, label: str, look: Look, *, key: bool = False, is_area: bool = False) -> None:
         """Give a label its line of the legend; a key is a line that no layer has."""

@@ -41,9 +41,9 @@ class SheetBuilder:
         width_ratios: Sequence[float] | None = None,
         height_ratios: Sequence[float] | None = None,
     ) -> None:
-        self.size = width, height
-        self.width_ratios = tuple(width_ratios or (1.0,) * columns)
-        self.height_ratios = tuple(height_ratios or (1.0,) * rows)
+        self.size = float(width), float(height)
+        self.width_ratios = tuple(map(float, width_ratios or (1.0,) * columns))
+        self.height_ratios = tuple(map(float, height_ratios or (1.0,) * rows))
         self._shared = {"x": sharex, "y": sharey}
         axes: dict[tuple[AxisName, object], AxisBuilder] = {}
         self.grid: AnyArray = np.empty((rows, columns), dtype=object)

@@ -1,7 +1,7 @@
 """Pictures of a run: beside its prediction, and as a film."""
 
 from saddlescope.drawing.film import animate
-from saddlescope.drawing.run import notebook_display, plot
+from saddlescope.drawing.run import describe, notebook_display, plot
 from saddlescope.drawing.sheet import draw_sheet
 from saddlescope.drawing.style import (
     COLOURS,
@@ -19,6 +19,7 @@ __all__ = [
     "THEORY_COLOUR",
     "Drawing",
     "animate",
+    "describe",
     "draw_sheet",
     "inline_svg",
     "legend",
