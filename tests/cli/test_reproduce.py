@@ -1,6 +1,7 @@
 """`saddlescope reproduce`: what it prints, writes and refuses."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,12 @@ def test_a_figure_in_another_setting(capsys: pytest.CaptureFixture[str]) -> None
     assert "9 claims about 1 figure, 9 as expected" in answer.out
     folder = Path("out/reproduction")
     assert (folder / "index.html").is_file()
-    data = xr.load_dataset(folder / "fig3" / "data.nc", engine="scipy")
-    assert data.sizes["time"] == 400
     kept = json.loads((folder / "reproduction.json").read_text())
+    # Not where the standard figure stands.
+    own = kept["figures"][0]["folder"]
+    assert re.fullmatch("fig3-[0-9a-f]{8}", own)
+    data = xr.load_dataset(folder / own / "data.nc", engine="scipy")
+    assert data.sizes["time"] == 400
     again = Answer(capsys, *SMALL, "--json")
     assert json.loads(again.out) == kept
     (figure,) = kept["figures"]
