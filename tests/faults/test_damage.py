@@ -123,7 +123,15 @@ class Figure(AbstractKept):
         return {name: (self.folder / name).read_bytes() for name in VOUCHED}
 
 
-VOUCHED = ("data.nc", "figure.pdf", "figure.png", "figure.svg")
+VOUCHED = (
+    "data.nc",
+    "claims.json",
+    "charts.json",
+    "charts.npz",
+    "figure.pdf",
+    "figure.png",
+    "figure.svg",
+)
 SHAPE = DecoderShape(8, 16, layers=1, heads=2, d_model=8)
 SOURCE = RepeatedTokens(8, context=16, shortest=2, longest=8)
 
