@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 import saddlescope as ss
@@ -20,7 +21,10 @@ from benchmarks.table import Findings, Scaling
 from benchmarks.timing import repeat, seconds_per_step
 
 LEARNING_RATE = 0.02
-_DIMENSIONS = (4, 16, 64, 128, 256, 512)
+_DIMENSIONS = (4, 16, 64, 128, 256, 512, 1024)
+# Above this, fixed costs are a GPU's.
+_LARGE_ON_A_GPU = 512
+_ON_A_GPU = (256, _LARGE_ON_A_GPU, 1024, 2048, 4096)
 _PROMPTS = (2_000, 8_000, 32_000, 128_000)
 
 
@@ -71,12 +75,14 @@ def measure(quick: bool) -> Findings:
 
 def _sweeps() -> tuple[Sweep, ...]:
     prompts = staircase_task().sample(max(_PROMPTS))
-    return (
+    is_gpu = jax.default_backend() == "gpu"
+    dimensions, large = (_ON_A_GPU, _LARGE_ON_A_GPU) if is_gpu else (_DIMENSIONS, 64)
+    by_dimension = (
         Sweep(
             "a step, H = D",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             3,
             "HRD² (eigenbasis)",
             lambda size, times: _step(power_law_task(size), size, 1, 1, times),
@@ -84,8 +90,8 @@ def _sweeps() -> tuple[Sweep, ...]:
         Sweep(
             "a step, H = 8",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             2,
             "HRD²",
             lambda size, times: _step(power_law_task(size), 8, 1, 1, times),
@@ -94,13 +100,18 @@ def _sweeps() -> tuple[Sweep, ...]:
         Sweep(
             "a step, H = 8, nothing commutes",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             3,
             "HRD² + D³",
             lambda size, times: _step(_askew_task(size), 8, 1, 1, times),
             in_quick=False,
         ),
+    )
+    if is_gpu:
+        return by_dimension
+    return (
+        *by_dimension,
         Sweep(
             "a step, D = 32",
             "H",
