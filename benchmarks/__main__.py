@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seconds[name] = time.perf_counter() - began
         show(console, found[name])
         # After each: what was measured stays when the next one fails.
-        _write(out / f"{device}.json", found, seconds, options.quick)
+        _write(out, device, found, seconds, options.quick)
     scalings = [scaling for findings in found.values() for scaling in findings.scalings]
     if scalings:
         from benchmarks.picture import draw
@@ -91,10 +91,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], quick: bool) -> None:
+def _write(
+    out: Path, device: str, found: dict[str, Findings], seconds: dict[str, float], quick: bool
+) -> None:
     packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
     results: dict[str, Any] = {
-        "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
+        "command": "python -m benchmarks --gpu" if device == "gpu" else "python -m benchmarks",
         "quick": quick,
         "machine": {
             "processor": _processor(),
@@ -115,7 +117,8 @@ def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], qu
             for name, findings in found.items()
         },
     }
-    path.write_text(json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
+    (out / f"{device}.json").write_text(text + "\n")
 
 
 def _processor() -> str:

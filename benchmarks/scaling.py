@@ -19,6 +19,7 @@ from benchmarks.settings import (
 )
 from benchmarks.table import Findings, Scaling
 from benchmarks.timing import repeat, seconds_per_step
+from saddlescope.dynamics._job import Job
 
 LEARNING_RATE = 0.02
 _DIMENSIONS = (4, 16, 64, 128, 256, 512, 1024)
@@ -162,12 +163,13 @@ def _sweeps() -> tuple[Sweep, ...]:
 
 def _step(task: Any, heads: int, rank: int, seeds: int, times: int) -> float:
     model = ss.SeparateAttention(heads=heads, rank=rank)
+    method = ss.GradientDescent(learning_rate=LEARNING_RATE, steps=10**8)
+    start = ss.RandomStart(INIT_SCALE)
+    job = Job(ss.Setting(model, task, method, init=start, seeds=seeds, record=LOSS_ONLY))
+    begun = job.begin()
 
-    def run(steps: int) -> ss.Trajectory:
-        method = ss.GradientDescent(learning_rate=LEARNING_RATE, steps=steps)
-        return ss.train(
-            model, task, method=method, init_scale=INIT_SCALE, seeds=seeds, record=LOSS_ONLY
-        )
+    def run(steps: int) -> None:
+        jax.block_until_ready(job.advance(begun, steps)[0])
 
     return seconds_per_step(run, times)
 

@@ -202,6 +202,7 @@ def test_a_kernel_is_chosen_where_it_fits(
 ) -> None:
     task = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
     risk, layout = model.objective(task).risk, Layout.of(model, 4)
+    monkeypatch.setattr("jax.default_backend", lambda: "cpu")
     assert choose_kernel([method], model, risk, layout, rows) is None
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     chosen = choose_kernel([method], model, risk, layout, rows)
