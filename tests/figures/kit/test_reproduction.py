@@ -222,7 +222,7 @@ def test_the_folder_s_other_figures_are_shown_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"format": 1}, {"slope": 2.0}, {"points": "none"}])
 def test_what_another_version_made_is_not_shown(tmp_path: Path, change: dict[str, object]) -> None:
-    reproduce([Line(points=4)], tmp_path)
+    reproduce([Line()], tmp_path)
     sealed = Sealed.read(tmp_path / "line", "figure")
     setting = {**sealed.about["setting"], **change}
     replace(sealed, about={**sealed.about, "setting": setting}).write()

@@ -102,8 +102,8 @@
     }
 
     size() {
-      const width = Math.max(200, Math.floor(this.stage.clientWidth));
-      const height = Math.round(Math.min(460, Math.max(220, width * this.panel.ratio + 60)));
+      const width = Math.max(140, Math.floor(this.stage.clientWidth));
+      const height = Math.round(Math.min(460, Math.max(180, width * this.panel.ratio + 60)));
       return { width, height };
     }
 
