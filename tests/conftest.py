@@ -6,6 +6,8 @@ from collections.abc import Iterator
 # Before JAX and matplotlib are imported, and inherited by the processes that tests start.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
+# Most programs of the tests run for a moment: to optimise them takes longer. See `optimised`.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import gc
 
@@ -40,6 +42,18 @@ def _warnings_are_errors(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.inipath is not None
     assert pytestconfig.inipath.name == "pyproject.toml"
     assert pytestconfig.getini("filterwarnings")[0] == "error"
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """Programs that run for long: what a test compiles is optimised, and runs several times faster.
+
+    A process that a test starts takes it from JAX_DISABLE_MOST_OPTIMIZATIONS.
+    """
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

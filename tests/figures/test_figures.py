@@ -34,6 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shared")
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("kind", FIGURES, ids=IDS)
 def test_every_verdict_is_the_expected_one(
     kind: type[AbstractFigure], tmp_path: Path, shared: Path
