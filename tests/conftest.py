@@ -1,7 +1,8 @@
 """Strict numerics for every test; the user's global 64-bit setting stays off."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 # Before JAX and matplotlib are imported, and inherited by the processes that tests start.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -44,16 +45,24 @@ def _warnings_are_errors(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getini("filterwarnings")[0] == "error"
 
 
-@pytest.fixture
-def optimised() -> Iterator[None]:
-    """Programs that run for long: what a test compiles is optimised, and runs several times faster.
+@pytest.fixture(scope="session")
+def optimised() -> Callable[[], AbstractContextManager[None]]:
+    """In which context what is compiled is optimised: for programs that run for long.
 
-    A process that a test starts takes it from JAX_DISABLE_MOST_OPTIMIZATIONS.
+    They run several times faster. A process that a test starts takes it from
+    JAX_DISABLE_MOST_OPTIMIZATIONS.
     """
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        before = jax.config.read("jax_disable_most_optimizations")
+        jax.config.update("jax_disable_most_optimizations", False)
+        try:
+            yield
+        finally:
+            jax.config.update("jax_disable_most_optimizations", before)
+
+    return context
 
 
 @pytest.fixture
