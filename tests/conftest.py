@@ -16,12 +16,12 @@ import hypothesis
 import jax
 import pytest
 from jaxtyping import install_import_hook
+from tests.checking import checked
 
-# Shapes are checked where the mathematics is. An int is a float here, as it is for mypy.
+# Shapes are checked where the mathematics is.
 _ROOMS = "attention comparison dynamics measure risk task theory transformer"
 install_import_hook(
-    [f"saddlescope.{room}" for room in _ROOMS.split()],
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+    [f"saddlescope.{room}" for room in _ROOMS.split()], f"{checked.__module__}.checked"
 )
 # Traced programs are many objects that live long; looking through them often takes a tenth of all
 # time.
