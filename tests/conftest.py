@@ -1,11 +1,14 @@
 """Strict numerics for every test; the user's global 64-bit setting stays off."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 # Before JAX and matplotlib are imported, and inherited by the processes that tests start.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
+# Most programs of the tests run for a moment: to optimise them takes longer. See `optimised`.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import gc
 
@@ -13,12 +16,12 @@ import hypothesis
 import jax
 import pytest
 from jaxtyping import install_import_hook
+from tests.checking import checked
 
-# Shapes are checked where the mathematics is. An int is a float here, as it is for mypy.
+# Shapes are checked where the mathematics is.
 _ROOMS = "attention comparison dynamics measure risk task theory transformer"
 install_import_hook(
-    [f"saddlescope.{room}" for room in _ROOMS.split()],
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+    [f"saddlescope.{room}" for room in _ROOMS.split()], f"{checked.__module__}.checked"
 )
 # Traced programs are many objects that live long; looking through them often takes a tenth of all
 # time.
@@ -40,6 +43,26 @@ def _warnings_are_errors(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.inipath is not None
     assert pytestconfig.inipath.name == "pyproject.toml"
     assert pytestconfig.getini("filterwarnings")[0] == "error"
+
+
+@pytest.fixture(scope="session")
+def optimised() -> Callable[[], AbstractContextManager[None]]:
+    """In which context what is compiled is optimised: for programs that run for long.
+
+    They run several times faster. A process that a test starts takes it from
+    JAX_DISABLE_MOST_OPTIMIZATIONS.
+    """
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        before = jax.config.read("jax_disable_most_optimizations")
+        jax.config.update("jax_disable_most_optimizations", False)
+        try:
+            yield
+        finally:
+            jax.config.update("jax_disable_most_optimizations", before)
+
+    return context
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ ENDS = {
     "flow": [
         {"method": FLOW},
         {"method": ss.GradientFlow(until=300, rtol=1e-7)},
-        {"method": ss.GradientFlow(until=600, converged=0.01)},
+        {"method": ss.GradientFlow(until=600, converged=1e-4)},
     ],
 }
 # Fewer heads, more dimensions and pairs: each is padded to what the other has.
@@ -72,7 +72,7 @@ def test_each_is_as_it_is_alone(method: str) -> None:
     assert len(runs) == len(settings)
     for run, one in zip(runs, settings, strict=True):
         rests = one.method.converged is not None
-        # A flow that rests does so at a step, wherever the step ends: measured 1e-10.
+        # A flow that rests does so at a step, wherever the step ends: measured 2e-9.
         assert_alike(run, ss.train(one), atol=1e-8 if rests else 1e-12)
 
 

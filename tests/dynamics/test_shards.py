@@ -90,34 +90,39 @@ def test_every_shard_has_a_thread(on_cores: Any) -> None:
     assert job.rows._shards.map(wait, job.rows._problems, [3, 4], [10, 20]) == (13, 24)
 
 
-_ON_FOUR_DEVICES = """
+_ON_TWO_DEVICES = """
 import json, sys
-import jax, numpy as np
+import jax
 import saddlescope as ss
-from saddlescope.dynamics import _prepared
+from saddlescope.dynamics import _prepared, _shards
 from saddlescope.dynamics._job import Job
 
 _prepared.group_size = lambda *_: 2
-losses = []
+on_both, on_one = _shards._devices, lambda: [None]
 for plain in json.loads(sys.argv[1]):
-    setting = ss.Setting.from_dict(plain)
-    leaves = jax.tree.leaves(Job(setting).begin())
-    assert len({leaf.device for leaf in leaves}) == 4
-    losses.append(ss.train(setting).loss.tolist())
-print(json.dumps(losses))
+    setting, runs = ss.Setting.from_dict(plain), []
+    for _shards._devices, count in ((on_both, 2), (on_one, 1)):
+        leaves = jax.tree.leaves(Job(setting).begin())
+        assert len({leaf.device for leaf in leaves}) == count
+        runs.append(ss.train(setting))
+    assert runs[0].equals(runs[1])
+print('the same')
 """
+# Bits hang on it: without any optimising, what is rounded differs with the groups in a shard.
+_AS_FOR_USERS = "--xla_cpu_use_fusion_emitters=true"
 
 
-def test_the_number_of_devices_changes_no_bit(on_cores: Any) -> None:
-    on_cores(2)
-    settings = [setting("descent"), setting("flow")]
+def test_the_number_of_devices_changes_no_bit() -> None:
+    """One group on each device, and both on one."""
+    settings = [setting(name).replace(seeds=3) for name in ("descent", "flow")]
     given = json.dumps([one.to_dict() for one in settings])
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    flags = os.environ.get("XLA_FLAGS", "")
+    flags = f"{flags} {_AS_FOR_USERS} --xla_force_host_platform_device_count=2"
     done = subprocess.run(
-        [sys.executable, "-c", _ON_FOUR_DEVICES, given],
-        env={**os.environ, "XLA_FLAGS": flags},
+        [sys.executable, "-c", _ON_TWO_DEVICES, given],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    assert json.loads(done.stdout) == [ss.train(one).loss.tolist() for one in settings]
+    assert (done.stdout, done.returncode) == ("the same\n", 0), done.stderr

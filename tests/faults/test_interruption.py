@@ -169,8 +169,9 @@ def numbers(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    cache = tmp_path_factory.mktemp("compiled")
-    made = Commands({**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)})
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
+    # Compiled once, run many times.
+    made = Commands({**os.environ, **kept, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"})
     yield made
     for process in made.started:
         process.kill()

@@ -115,7 +115,9 @@ class Client:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    cache = str(tmp_path_factory.mktemp("cache"))
+    # Compiled once, run many times.
+    return {**os.environ, "XDG_CACHE_HOME": cache, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
 
 
 @pytest.fixture(scope="module")

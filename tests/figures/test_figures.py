@@ -6,6 +6,7 @@ import shlex
 import warnings
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -37,12 +38,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("kind", FIGURES, ids=IDS)
 def test_every_verdict_is_the_expected_one(
-    kind: type[AbstractFigure], tmp_path: Path, shared: Path
+    kind: type[AbstractFigure], tmp_path: Path, shared: Path, optimised: Any
 ) -> None:
     figure = kind.quick()
     shares: list[float] = []
     # optax mixes weak and strong types.
-    with jax.numpy_dtype_promotion("standard"):
+    with jax.numpy_dtype_promotion("standard"), optimised():
         computed = figure.compute(Watch(Parts(shares.append), tmp_path / "unfinished", shared))
     assert all(0 <= share <= 1 for share in shares)
     computed.to_netcdf(tmp_path / "data.nc", engine="scipy")

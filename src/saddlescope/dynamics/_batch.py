@@ -64,7 +64,7 @@ class Batch:
         lacking = frame.rows - ends[-1]
         owners = np.concatenate([owners, np.repeat(owners[:1], lacking)])
         with within(prepared[0].precision):
-            problem = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)[owners]), *problems)
+            problem = jax.tree.map(lambda *rows: jax.device_put(np.stack(rows)[owners]), *problems)
         methods = [one.setting.method for one in prepared]
         kernel = choose_kernel(methods, shape[0], problem.risk, self._layout, frame.rows)
         problem = replace(problem, kernel=kernel)
@@ -173,7 +173,7 @@ def padded(prepared: Prepared, shape: Shape, frame: Frame) -> Problem:
         if dimension != problem.dimension:
             enlarged = risk.padded(dimension)
             assert enlarged is not None
-            risk = jax.tree.map(jnp.asarray, enlarged)
+            risk = jax.device_put(enlarged)
         return replace(
             problem,
             model=model,
@@ -182,7 +182,7 @@ def padded(prepared: Prepared, shape: Shape, frame: Frame) -> Problem:
             has_rows=True,
             kernel=None,
             risk=risk,
-            grid=jnp.asarray(grid[-frame.points :]),
+            grid=jax.device_put(grid[-frame.points :]),
             marks=_padded_marks(problem.marks, dimension),
         )
 

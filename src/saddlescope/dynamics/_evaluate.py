@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -30,7 +29,7 @@ def evaluate_path(
     larger = None if shape is None else risk.padded(shape.dimension)
     if shape is not None and larger is not None:
         model, risk, turned = shape.model, larger, shape.enlarge(turned)
-    arrays = jax.tree.map(jnp.asarray, (risk, turned))
+    arrays = jax.device_put((risk, turned))
     return np.asarray(_losses(model, *arrays))[:seeds, :points]
 
 

@@ -78,6 +78,7 @@ class Prepared:
         pace, threshold = 1 / self.time_unit(risk), _threshold(setting, risk)
         marks, sampler = _marks(setting, risk), _sampler(setting)
         with within(self.precision):
+            # Put there as they are: `jnp.asarray` would compile a program for every shape.
             self.problem = Problem(
                 model=model,
                 layout=layout,
@@ -86,14 +87,14 @@ class Prepared:
                 has_rows=False,
                 kernel=self.kernel,
                 rule=method.rule(layout, group),
-                sampler=jax.tree.map(jnp.asarray, sampler),
-                risk=jax.tree.map(jnp.asarray, risk),
-                grid=jnp.asarray(self.grid),
-                points=jnp.asarray(len(self.grid)),
-                size=jnp.asarray(float(layout.size)),
-                pace=jnp.asarray(pace),
-                threshold=jnp.asarray(threshold),
-                marks=None if marks is None else Marks(*map(jnp.asarray, marks)),
+                sampler=jax.device_put(sampler),
+                risk=jax.device_put(risk),
+                grid=jax.device_put(self.grid),
+                points=jax.device_put(len(self.grid)),
+                size=jax.device_put(float(layout.size)),
+                pace=jax.device_put(pace),
+                threshold=jax.device_put(threshold),
+                marks=None if marks is None else Marks(*jax.device_put(marks)),
             )
 
     def restarted(self, setting: Setting) -> Prepared:

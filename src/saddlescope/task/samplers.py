@@ -162,6 +162,6 @@ class VectorSampler(AbstractSampler):
 def draw_prompts(sampler: AbstractSampler, count: int, seed: int) -> Prompts:
     """Prompts in float64, outside of any compiled loop."""
     with jax.enable_x64(True):
-        on_device = jax.tree.map(jnp.asarray, sampler)
+        on_device = jax.device_put(sampler)
         drawn = to_numpy(on_device.draw(jax.random.key(seed), count))
     return Prompts(drawn.x, drawn.y, drawn.lengths)

@@ -178,9 +178,10 @@ def test_the_power_method_finds_the_largest_rate_as_it_goes() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientFlow(until=2000))
         state = finish(job, job.begin()[0])
+        jacobian_at = jax.jit(jax.jacfwd(job.prepared.problem.velocity))
         for row in range(3):
             at = state.records.last[row]
-            jacobian = np.asarray(jax.jacfwd(job.prepared.problem.velocity)(at))
+            jacobian = np.asarray(jacobian_at(at))
             rate = np.abs(np.linalg.eigvalsh(jacobian)).max()
             term = _integration._equation(job.prepared.problem)
             slope = job.prepared.problem.velocity(at)

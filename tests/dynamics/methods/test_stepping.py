@@ -34,7 +34,7 @@ def test_the_steepest_curvature_is_the_hessians(place: str) -> None:
         problem = make_job(ss.GradientDescent(0.2, 5000)).prepared.problem
         far_out = jnp.linspace(0.5, 1.5, problem.layout.size)
         vector = minimum(problem) if place == "minimum" else far_out
-        hessian = np.asarray(jax.hessian(problem.loss)(vector))
+        hessian = np.asarray(jax.jit(jax.hessian(problem.loss))(vector))
         steepest = float(_stepping._steepest_curvature(problem, vector))
     # Two hundred iterations of the power method leave the error that the second eigenvalue's
     # share, its power of 400, has: none here.
@@ -49,7 +49,7 @@ def test_the_stable_rate_is_half_of_the_largest_that_is_stable() -> None:
         assert isinstance(state, StepState)
         rate = _stepping.stable_rate(job.prepared.problem, state.weights[1:2])
         least = minimum(job.prepared.problem)
-        hessian = np.asarray(jax.hessian(job.prepared.problem.loss)(least))
+        hessian = np.asarray(jax.jit(jax.hessian(job.prepared.problem.loss))(least))
         values, vectors = np.linalg.eigh(hessian)
         assert rate == pytest.approx(1 / values[-1], rel=1e-9)
 

@@ -84,7 +84,7 @@ class Control(eqx.Module):
         """As arrays: nothing is compiled anew for other ones."""
         enough = _STIFF_STEPS * group * cost_of_stiff_step(layout, group)
         most = {"auto": enough, "explicit": math.inf, "stiff": 0.0}[solver]
-        return Control(*(jnp.asarray(value) for value in (rtol, atol, most)))
+        return Control(*jax.device_put((rtol, atol, most)))
 
 
 def cost_of_stiff_step(layout: Layout, group: int) -> float:
@@ -111,7 +111,7 @@ def advance(problem: Problem[Control], state: FlowState, budget: int) -> tuple[F
     for solver, cost in solvers:
         # The other method's program is compiled when it is needed.
         if (np.asarray(state.solver.is_stiff) == solver.is_stiff).any():
-            steps = jnp.asarray(max(1, round(budget / cost)))
+            steps = jax.device_put(max(1, round(budget / cost)))
             if problem.kernel is not None and not solver.is_stiff:
                 from saddlescope.dynamics.kernels import _flow
 

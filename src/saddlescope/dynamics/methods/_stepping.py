@@ -70,7 +70,7 @@ Carry: TypeAlias = tuple[StepState, Int[Array, ""]]
 
 def advance(problem: Problem[AbstractStep], state: StepState, budget: int) -> tuple[StepState, int]:
     """Take at most about `budget` steps; the new state and the steps taken."""
-    moved, taken = _advance(problem, state, jnp.asarray(budget))
+    moved, taken = _advance(problem, state, jax.device_put(budget))
     return moved, int(taken)
 
 

@@ -10,7 +10,6 @@ from types import FunctionType
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PyTree, UInt32
@@ -29,7 +28,7 @@ class GradientStep(AbstractStep):
     @staticmethod
     def of(rate: float) -> GradientStep:
         """With the rate as an array: nothing is compiled anew for another one."""
-        return GradientStep(jnp.asarray(rate))
+        return GradientStep(jax.device_put(rate))
 
     def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         return ()
@@ -55,7 +54,7 @@ class OptaxStep(AbstractStep):
     @staticmethod
     def of(transform: optax.GradientTransformation, rate: float) -> OptaxStep:
         """With the rate as an array: nothing is compiled anew for another one."""
-        return OptaxStep(transform, jnp.asarray(rate))
+        return OptaxStep(transform, jax.device_put(rate))
 
     def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         return self.transform.init(weights)
