@@ -14,9 +14,9 @@ from saddlescope.checks import AnyArray, FloatArray, one_of
 from saddlescope.comparison._results import PredictedSeed
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
+from saddlescope.theory.courses.merged import merged_drop_times
 from saddlescope.theory.parametrisation import (
     effective_maps,
     is_merged,
@@ -205,11 +205,10 @@ def _by_time_course(
     small: Bool[np.ndarray, " S"],
     found: _Times,
 ) -> None:
-    for row in shown(np.flatnonzero(small).tolist(), "predicting"):
-        own = {name: array[row] for name, array in weights.items()}
-        course = theory.time_course(task, weights=own, model=model)
-        if course.drop_time is not None:
-            found.time[row, 0] = course.drop_time
+    if small.any():
+        own = {name: array[small] for name, array in weights.items()}
+        times = merged_drop_times(model, task, own)
+        found.time[small, 0] = np.where(np.isnan(times), np.inf, times)
 
 
 def _by_race(

@@ -111,8 +111,12 @@ class Batch:
 
 def _own_state(whole: AbstractState, one: Prepared, rows: AnyArray, own: AnyArray) -> AbstractState:
     """The state of a setting's rows, without what they were padded with."""
-    state: AbstractState = jax.tree.map(lambda leaf: leaf[rows], whole)
-    state = state.map_vectors(lambda leaf: leaf[..., own])
+    state = whole
+    # What is all of it need not be copied.
+    if rows.size < len(whole.records.index):
+        state = jax.tree.map(lambda leaf: leaf[rows], state)
+    if not np.array_equal(own, np.arange(whole.records.path.shape[-1])):
+        state = state.map_vectors(lambda leaf: leaf[..., own])
     state = state.with_points(len(one.grid)).with_marks(one.problem.marks)
     return state.narrowed(one.problem.layout)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -147,9 +147,7 @@ class Prepared:
         recorded: Weights = {}
         final: Weights = {}
         if setting.record.weights:
-            place, known = _places(records, points)
-            path = np.take_along_axis(records.path, place[:, :, None], axis=1)
-            recorded = self._name(np.where(known[:, :, None], path, np.nan))
+            recorded = self._name(_recorded(records, records.path, points))
             recorded |= self._derived(recorded) | self._test_losses(recorded)
         elif records.notes is None:
             final = self._name(records.last)
@@ -173,11 +171,7 @@ class Prepared:
 
     def losses(self, records: Records, points: int) -> FloatArray:
         """The losses at the first points of the grid, [S, P]."""
-        loss = np.asarray(records.loss)
-        if (_sound(records) >= points).all():
-            return loss[:, :points].copy()
-        place, known = _places(records, points)
-        return np.where(known, np.take_along_axis(loss, place, axis=1), np.nan)
+        return _recorded(records, np.asarray(records.loss), points)
 
     def flow_time(self, clock: AnyArray) -> FloatArray:
         """Flow time from the method's clock."""
@@ -213,12 +207,10 @@ class Prepared:
         if shape is None:
             return to_numpy(_derive(model, weights, gain))
         larger = to_numpy(_derive(shape.model, shape.enlarge(weights), gain))
-        one = {name: array[0, 0] for name, array in weights.items()}
-        own = jax.eval_shape(partial(_derive_one, model), one, gain)
         lead = next(iter(weights.values())).shape[:2]
         return {
-            name: larger[name][tuple(map(slice, (*lead, *like.shape)))]
-            for name, like in own.items()
+            name: larger[name][tuple(map(slice, (*lead, *own)))]
+            for name, own in _derived_shapes(model, self.problem.layout.shapes)
         }
 
     def _test_losses(self, weights: Weights) -> Weights:
@@ -265,14 +257,18 @@ def _sound(records: Records) -> AnyArray:
     return np.isfinite(records.loss).sum(axis=1)
 
 
-def _places(records: Records, points: int) -> tuple[AnyArray, AnyArray]:
-    """Which record stands at each of the first points of the grid, and whether any does, [S, P].
+def _recorded(records: Records, kept: FloatArray, points: int) -> FloatArray:
+    """What was kept at the first points of the grid, a copy, [S, P, …].
 
     A seed that rests repeats its last record; one that diverged has none after it.
     """
     sound, converged = _sound(records)[:, None], np.asarray(records.converged)[:, None]
+    if (sound >= points).all():
+        return kept[:, :points].copy()
     place = np.minimum(np.arange(points), sound - 1)
-    return place, converged | (np.arange(points) < sound)
+    known = converged | (np.arange(points) < sound)
+    across = (..., *[None] * (kept.ndim - 2))
+    return np.where(known[across], np.take_along_axis(kept, place[across], axis=1), np.nan)
 
 
 def _linear(model: AbstractAttention) -> AbstractLinearAttention:
@@ -292,6 +288,17 @@ def _derive_one(model: AbstractAttention, weights: Weights, gain: Array) -> Weig
     if not (isinstance(model, AbstractLinearAttention) and model.is_linear):
         return conserved
     return {"effective_map": model.effective_map(weights, gain), **conserved}
+
+
+@lru_cache(maxsize=256)
+def _derived_shapes(
+    model: AbstractAttention, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The shape of each array that is derived from weights, which have these."""
+    weights = {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in shapes}
+    gain = jax.ShapeDtypeStruct((), np.float64)
+    derived = jax.eval_shape(partial(_derive_one, model), weights, gain)
+    return tuple((name, array.shape) for name, array in derived.items())
 
 
 def _marks(setting: Setting, risk: AbstractRisk) -> tuple[FloatArray, FloatArray] | None:
@@ -337,12 +344,8 @@ def _numbers_kept(setting: Setting, layout: Layout) -> int:
         return 4
     if not setting.record.weights:
         return 1
-    derived = jax.eval_shape(
-        setting.model.conserved,
-        {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in layout.shapes},
-    )
-    conserved = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(derived))
-    return 1 + layout.size + layout.dimension**2 + conserved
+    derived = sum(math.prod(own) for _, own in _derived_shapes(setting.model, layout.shapes))
+    return 1 + layout.size + derived
 
 
 def _sampler(setting: Setting) -> AbstractSampler | None:

@@ -17,6 +17,7 @@ from saddlescope.lab._copying import as_address, as_command, as_python
 from saddlescope.setting import Setting
 from saddlescope.setting.plain import read
 from saddlescope.task import AbstractTask, InContextRegression
+from saddlescope.theory.landscape.graph import visited_in_turn
 from saddlescope.theory.parametrisation import is_merged
 
 # Heads that stand for the law of the first drop: the page's curve is good to a few per cent.
@@ -74,7 +75,7 @@ def predicted(setting: Setting) -> tuple[Values, Arrays]:
             "rise_time": modes.rise_time,
             "basis": modes.basis,
         }
-        values["path"] = theory.saddle_graph(setting.task).path if separate else None
+        values["path"] = visited_in_turn(modes) if separate else None
     except TheoryDoesNotApply as reason:
         values["notes"] = [*found.notes, str(reason)]
     return values, arrays

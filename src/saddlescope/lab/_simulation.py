@@ -33,8 +33,8 @@ from saddlescope.trajectory import Trajectory
 LONGEST = 60.0
 """Seconds after which a run is stopped, with what there is of it."""
 
-# Seconds between two partial results.
-_BETWEEN = 0.2
+# Seconds between two partial results: a run that ends sooner, as most do, is drawn once.
+_BETWEEN = 0.4
 
 Show: TypeAlias = Callable[[Trajectory, float], None]
 """Takes a run, or what there is of it, and the share that is done."""

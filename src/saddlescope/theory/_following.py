@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-from scipy.integrate import solve_ivp
+from jaxtyping import Float
+from scipy.integrate import LSODA, DenseOutput, solve_ivp
+from scipy.optimize import brentq
 
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
@@ -69,6 +71,59 @@ def follow(
         _give_up(name, float(solved.t[-1]) if solved.t.size else 0.0, "in float64")
     times = [] if until is None else solved.t_events[0]
     return Followed(np.asarray(solved.y), float(times[0]) if len(times) else None)
+
+
+def cross(
+    name: str,
+    velocity: Callable[[FloatArray], FloatArray],
+    begin: Float[np.ndarray, "S n"],
+    end: float,
+    until: Callable[[FloatArray], FloatArray],
+) -> Float[np.ndarray, " S"]:
+    """When `until` comes to zero along each of many flows of one velocity, NaN if not by `end`.
+
+    They are followed together, to a relative 1e-10; both functions take the states of some of them,
+    `[S, n]`. `TheoryDoesNotApply` where they cannot be followed.
+    """
+    count, size = begin.shape
+    evaluations = 0
+
+    def moved(time: float, state: FloatArray) -> FloatArray:
+        nonlocal evaluations
+        evaluations += 1
+        if evaluations > _MOST_EVALUATIONS:
+            _give_up(name, time, f"in {_MOST_EVALUATIONS} evaluations")
+        return velocity(state.reshape(begin.shape)).reshape(-1)
+
+    # Flows do not feel one another: the Jacobian is a band.
+    band = size - 1
+    solver = LSODA(
+        moved, 0.0, begin.reshape(-1), end, rtol=1e-10, atol=1e-12, lband=band, uband=band
+    )
+    times = np.full(count, np.nan)
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", UserWarning)
+        while solver.status == "running" and np.isnan(times).any():
+            solver.step()
+            if solver.status == "failed":
+                _give_up(name, solver.t, "in float64")
+            crossed = np.isnan(times) & (until(solver.y.reshape(begin.shape)) <= 0)
+            if crossed.any():
+                inside = solver.dense_output()
+                for own in np.flatnonzero(crossed).tolist():
+                    times[own] = _root_inside(inside, until, slice(own * size, (own + 1) * size))
+    return times
+
+
+def _root_inside(
+    inside: DenseOutput, until: Callable[[FloatArray], FloatArray], own: slice
+) -> float:
+    """When it comes to zero within a step, of the flow whose state is a part of all."""
+
+    def left(time: float) -> float:
+        return float(until(inside(time)[None, own])[0])
+
+    return float(brentq(left, inside.t_old, inside.t, xtol=1e-12 * inside.t))
 
 
 def _give_up(name: str, time: float, within: str) -> None:

@@ -13,6 +13,7 @@ from saddlescope.attention import (
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import InContextRegression, Spectrum
 from saddlescope.theory import alignment, minimum, plateau_duration, time_course
+from saddlescope.theory.courses.merged import merged_drop_times
 
 MODEL = MergedAttention(heads=8)
 WHITE = InContextRegression("white:4", context_length=31)
@@ -47,6 +48,21 @@ def test_t9_from_a_small_random_start(flow_of):
     course = time_course(WHITE, weights=weights)
     flow = flow_of(WHITE, weights)
     np.testing.assert_allclose(flow.losses(course.time, 1e-12), course.loss, atol=4e-8)
+
+
+@pytest.mark.parametrize(("spectrum", "large"), [("white:3", 1.5), ([0.6, 0.3, 0.06, 3e-4], 2.0)])
+def test_drop_times_of_many_seeds_are_those_of_each(spectrum, large):
+    task = InContextRegression(spectrum, context_length=31)
+    # The last one begins below half-way.
+    starts = RandomStart(0.01).ensemble(MODEL, task, np.arange(4))
+    late = BalancedStart(large, "aligned").weights(MODEL, task, seed=0)
+    starts = {name: np.concatenate([own, late[name][None]]) for name, own in starts.items()}
+    found = merged_drop_times(MODEL, task, starts)
+    for seed, time in enumerate(found):
+        own = {name: array[seed] for name, array in starts.items()}
+        alone = time_course(task, weights=own, model=MODEL).drop_time
+        assert np.isnan(time) if alone is None else time == pytest.approx(alone, rel=1e-8)
+    assert np.isnan(found).tolist() == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("dimension", [4, 8])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from saddlescope.theory import modes
-from saddlescope.theory.staircase._heads import Heads, Order, Spans
+from saddlescope.theory.staircase._heads import Heads, Spans
+from saddlescope.theory.staircase._order import Order
 
 
 def draw_rows(heads, rank, seed=0):

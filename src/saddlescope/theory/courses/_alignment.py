@@ -17,6 +17,7 @@ from saddlescope.theory.parametrisation import (
     check_blocks,
     given_times,
     is_merged,
+    normalised_ensemble,
     normalised_weights,
     population_law,
 )
@@ -80,6 +81,17 @@ def early_alignment(
     return cosines
 
 
+def ensemble_growth(
+    task: object, weights: GivenWeights, model: AbstractAttention
+) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " S"]]:
+    """s(0) of every seed, which `weights` have along their first axis, and its `rest`."""
+    start, _ = normalised_ensemble(_merged(model), task, weights)
+    along = np.tensordot(start["U"], _direction(task)[0], axes=2)
+    amplitude = ((start["v"] + along) ** 2).sum(1) / 4
+    total = (start["v"] ** 2).sum(1) + (start["U"] ** 2).sum((1, 2, 3))
+    return amplitude, np.maximum(total - 2 * amplitude, 0.0)
+
+
 def initial_growth(
     task: object,
     init_scale: float | None,
@@ -116,15 +128,19 @@ def _along_drive(
     task: object, weights: GivenWeights, model: AbstractAttention | None
 ) -> tuple[Weights, FloatArray, float]:
     """Normalised weights, the drive as a matrix of length one, and its length."""
-    task_modes = modes(task)
     if model is None:
         given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
         model = MergedAttention(max(np.size(weights["v"]), 1) if given else 1)
-    start = normalised_weights(_merged(model), task, weights)
+    return normalised_weights(_merged(model), task, weights), *_direction(task)
+
+
+def _direction(task: object) -> tuple[Float[np.ndarray, "D D"], float]:
+    """The drive as a matrix of length one, and its length."""
+    task_modes = modes(task)
     if not task_modes.order.size:
         raise TheoryDoesNotApply("the task has no drive: nothing grows (T10)")
     rate = task_modes.growth_rate
-    return start, (task_modes.basis * task_modes.drive) @ task_modes.basis.T / rate, rate
+    return (task_modes.basis * task_modes.drive) @ task_modes.basis.T / rate, rate
 
 
 def _merged(model: AbstractAttention) -> AbstractAttention:

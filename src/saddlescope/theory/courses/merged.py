@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +11,8 @@ from jaxtyping import Float
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.theory._following import follow
-from saddlescope.theory.courses._alignment import initial_growth
+from saddlescope.theory._following import cross, follow
+from saddlescope.theory.courses._alignment import ensemble_growth, initial_growth
 from saddlescope.theory.landscape._modes import Modes, modes
 from saddlescope.theory.parametrisation import GivenWeights, given_times
 
@@ -22,6 +21,7 @@ from saddlescope.theory.parametrisation import GivenWeights, given_times
 _SMALL_START = 0.05
 # Midway down a drop of depth 2x − x², x = σ/ξ.
 _HALF_WAY = 1 - np.sqrt(0.5)
+_FLOW = "T10's flow"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,24 +77,53 @@ def time_course(
     """
     task_modes = modes(task)
     start = initial_growth(task, init_scale, weights, model)
-    converged = float(np.linalg.norm(task_modes.amplitude))
-    if not task_modes.order.size or start.amplitude == 0:
+    _require_small(task_modes, np.array([start.amplitude]), np.array([start.rest]))
+    grid = None if times is None else given_times(times)
+    solve = _closed_form if _is_white(task_modes) else _reduced_flow
+    return solve(task_modes, start.amplitude, grid)
+
+
+def merged_drop_times(
+    model: AbstractAttention, task: object, weights: GivenWeights
+) -> Float[np.ndarray, " S"]:
+    """The `drop_time` of `time_course` for many seeds at once, NaN where it is None.
+
+    `weights` have an axis of seeds in front.
+
+    >>> from saddlescope.attention import MergedAttention, RandomStart
+    >>> from saddlescope.task import InContextRegression
+    >>> task, model = InContextRegression([.4, .3], context_length=31), MergedAttention(heads=8)
+    >>> starts = RandomStart(.01).ensemble(model, task, np.arange(3))
+    >>> merged_drop_times(model, task, starts).round(1).tolist()
+    [31.5, 28.6, 31.1]
+    """
+    task_modes = modes(task)
+    amplitude, rest = ensemble_growth(task, weights, model)
+    _require_small(task_modes, amplitude, rest)
+    half_way = _closed_half_way if _is_white(task_modes) else _reduced_half_way
+    return half_way(task_modes, amplitude)
+
+
+def _require_small(modes: Modes, amplitude: FloatArray, rest: FloatArray) -> None:
+    """Raise where a start has no part that grows, or one besides that is not small."""
+    if not modes.order.size or (amplitude == 0).any():
         raise TheoryDoesNotApply(
             "the start has no part along the drive, so that nothing grows at first order (T10); "
             "fixed_points still hold"
         )
-    if start.rest > _SMALL_START * converged:
+    converged = float(np.linalg.norm(modes.amplitude))
+    if (rest > _SMALL_START * converged).any():
         raise TheoryDoesNotApply(
-            f"the start is large: T10 needs the part of it that does not grow, {start.rest:.2g}, "
+            f"the start is large: T10 needs the part of it that does not grow, {rest.max():.2g}, "
             f"well below the amplitude at convergence, {converged:.2g}; take a smaller scale; "
             "fixed_points and conserved_quantities still hold"
         )
-    grid = None if times is None else given_times(times)
-    active = task_modes.order
-    drive, saturation = task_modes.drive[active], task_modes.saturation[active]
-    is_white = all(np.ptp(values) <= 1e-9 * values.max() for values in (drive, saturation))
-    solve = _closed_form if is_white else _reduced_flow
-    return solve(task_modes, start.amplitude, grid)
+
+
+def _is_white(modes: Modes) -> bool:
+    """Whether all modes are alike."""
+    own = modes.drive[modes.order], modes.saturation[modes.order]
+    return all(np.ptp(values) <= 1e-9 * values.max() for values in own)
 
 
 def plateau_duration(
@@ -138,45 +167,85 @@ def _course(
     )
 
 
+def _growth(modes: Modes, amplitude: FloatArray) -> tuple[float, float, FloatArray]:
+    """T9's amplitude at convergence and rate, and its odds at the start for each s(0)."""
+    size, best = len(modes.order), float(modes.amplitude[modes.order[0]])
+    rate = 2 * math.sqrt(size) * float(modes.drive[modes.order[0]])
+    return best, rate, best * math.sqrt(size) / amplitude - 1
+
+
+def _closed_half_way(modes: Modes, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """When T9's loss is half-way down from each s(0), NaN where it is so before."""
+    _, rate, odds = _growth(modes, amplitude)
+    half_way = odds * _HALF_WAY / (1 - _HALF_WAY)
+    return np.log(half_way, out=np.full(half_way.shape, np.nan), where=half_way >= 1) / rate
+
+
 def _closed_form(modes: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
     """T9."""
-    size, best = len(modes.order), float(modes.amplitude[modes.order[0]])
-    rate = 2 * np.sqrt(size) * float(modes.drive[modes.order[0]])
-    odds = best * np.sqrt(size) / amplitude - 1
-    half_way = odds * _HALF_WAY / (1 - _HALF_WAY)
-    drop_time = float(np.log(half_way) / rate) if half_way >= 1 else None
+    own = np.array([amplitude])
+    best, rate, odds = _growth(modes, own)
+    drop_time = _or_none(_closed_half_way(modes, own))
     time = _default_times(drop_time, 36 / rate) if grid is None else grid
     diagonal = best / (1 + odds * np.exp(-rate * time))
-    return _course(modes, time, np.repeat(diagonal[:, None], size, axis=1), drop_time, "T9")
+    every = np.repeat(diagonal[:, None], len(modes.order), axis=1)
+    return _course(modes, time, every, drop_time, "T9")
+
+
+class _ReducedFlow:
+    """T10, for ln s and m along the last axis."""
+
+    def __init__(self, modes: Modes) -> None:
+        self._drive, self._saturation = modes.drive[modes.order], modes.saturation[modes.order]
+        self._middle = (modes.levels[0] - modes.levels[-1]) / 2
+
+    def begin(self, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S n"]:
+        direction = self._drive / np.linalg.norm(self._drive)
+        every = np.broadcast_to(direction, (amplitude.size, direction.size))
+        return np.concatenate([np.log(amplitude)[:, None], every], axis=1)
+
+    def velocity(self, state: Float[np.ndarray, "*S n"]) -> Float[np.ndarray, "*S n"]:
+        size, direction = np.exp(state[..., :1]), state[..., 1:]
+        force = self._drive - self._saturation * (size * direction)
+        along = (direction * force).sum(-1, keepdims=True)
+        return np.concatenate([2 * along, force - along * direction], axis=-1)
+
+    def to_go(self, state: Float[np.ndarray, "S n"]) -> Float[np.ndarray, " S"]:
+        """How far the loss is above half-way."""
+        learned = np.exp(state[:, :1]) * state[:, 1:]
+        falls: FloatArray = (2 * self._drive * learned - self._saturation * learned**2).sum(1)
+        return self._middle - falls
+
+
+def _reduced_half_way(modes: Modes, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """When T10's loss is half-way down from each s(0), NaN where it is so before."""
+    flow = _ReducedFlow(modes)
+    begin = flow.begin(amplitude)
+    times = np.full(amplitude.size, np.nan)
+    above = flow.to_go(begin) > 0
+    if above.any():
+        longest = 1e3 * (1 + np.abs(np.log(amplitude)).max()) / modes.growth_rate
+        found = cross(_FLOW, flow.velocity, begin[above], longest, flow.to_go)
+        if np.isnan(found).any():
+            raise TheoryDoesNotApply(f"{_FLOW} does not come to its drop by time {longest:.3g}")
+        times[above] = found
+    return times
 
 
 def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> TimeCourse:
-    """T10, for ln s and m."""
-    drive, saturation = modes.drive[modes.order], modes.saturation[modes.order]
-    middle = (modes.levels[0] - modes.levels[-1]) / 2
-
-    def velocity(state: FloatArray) -> FloatArray:
-        size, direction = np.exp(state[0]), state[1:]
-        force = drive - saturation * (size * direction)
-        along = direction @ force
-        return np.concatenate([[2 * along], force - along * direction])
-
-    def to_go(state: FloatArray) -> float:
-        learned = np.exp(state[0]) * state[1:]
-        return float(middle - (2 * drive * learned - saturation * learned**2).sum())
-
-    begin = np.concatenate([[np.log(amplitude)], drive / np.linalg.norm(drive)])
-    flow = partial(follow, "T10's flow", velocity, begin)
-    drop_time = None
-    if to_go(begin) > 0:
-        longest = 1e3 * (1 + abs(np.log(amplitude))) / modes.growth_rate
-        drop_time = flow(longest, until=to_go).event
-        if drop_time is None:
-            raise TheoryDoesNotApply(f"T10's flow does not come to its drop by time {longest:.3g}")
+    """T10."""
+    own = np.array([amplitude])
+    drop_time = _or_none(_reduced_half_way(modes, own))
+    saturation = modes.saturation[modes.order]
     slowest = float(np.linalg.norm(modes.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid
-    states = flow(float(time[-1]), at=time).states
+    flow = _ReducedFlow(modes)
+    states = follow(_FLOW, flow.velocity, flow.begin(own)[0], float(time[-1]), at=time).states
     return _course(modes, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
+
+
+def _or_none(time: Float[np.ndarray, " 1"]) -> float | None:
+    return None if np.isnan(time[0]) else float(time[0])
 
 
 def _default_times(drop_time: float | None, tail: float) -> FloatArray:

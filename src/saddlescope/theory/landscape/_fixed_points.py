@@ -98,7 +98,7 @@ class FixedPoints:
 
     def at(self, subset: Iterable[int]) -> FixedPoint:
         """The fixed point that has learned `subset`, or as much of each group of equal drops."""
-        wanted = _representative(self.modes, self.modes.subset(subset))
+        wanted = representative(self.modes, self.modes.subset(subset))
         for point in self.points:
             if point.subset == wanted:
                 return point
@@ -222,9 +222,10 @@ def fixed_points(task: object, *, model: AbstractAttention | None = None) -> Fix
     membership = task_modes.membership(subsets)
     losses = task_modes.label_power - membership @ task_modes.drop
     indices = task_modes.saddle_index(membership, 1 if model is None else linear_model(model).pairs)
+    several = [set(group) for group in task_modes.equal_drops if len(group) > 1]
     points = tuple(
-        FixedPoint(subset, float(loss), int(index), _is_partial(task_modes, subset), task_modes)
-        for subset, loss, index in zip(subsets, losses, indices, strict=True)
+        FixedPoint(subset, loss, index, _is_partial(several, subset), task_modes)
+        for subset, loss, index in zip(subsets, losses.tolist(), indices.tolist(), strict=True)
     )
     return FixedPoints(points, task_modes)
 
@@ -279,10 +280,12 @@ def _subsets(modes: AbstractModes, capacity: int) -> list[tuple[int, ...]]:
     return sorted((s for s in every if len(s) <= capacity), key=lambda s: (len(s), s))
 
 
-def _representative(modes: AbstractModes, subset: tuple[int, ...]) -> tuple[int, ...]:
+def representative(modes: AbstractModes, subset: tuple[int, ...]) -> tuple[int, ...]:
+    """The subset that stands for all with as many of every group of equal drops."""
     parts = [group[: len(set(group) & set(subset))] for group in modes.equal_drops]
     return tuple(sorted(sum(parts, ())))
 
 
-def _is_partial(modes: AbstractModes, subset: tuple[int, ...]) -> bool:
-    return any(0 < len(set(group) & set(subset)) < len(group) for group in modes.equal_drops)
+def _is_partial(groups: list[set[int]], subset: tuple[int, ...]) -> bool:
+    """Whether some of a group is learned, but not all of it."""
+    return any(0 < len(group.intersection(subset)) < len(group) for group in groups)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points
+from saddlescope.theory.landscape._abstract_modes import AbstractModes
+from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points, representative
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,13 @@ def saddle_graph(task: object) -> SaddleGraph:
             new = [mode for mode in group if mode not in subset][:1]
             if new:
                 edges.append((subset, tuple(sorted((*subset, *new)))))
-    path = None
-    if modes.claims_path:
-        learned = [modes.order[:count].tolist() for count in range(len(modes.order) + 1)]
-        path = tuple(nodes.at(subset).subset for subset in learned)
-    return SaddleGraph(nodes, tuple(sorted(edges, key=lambda e: (len(e[0]), e))), path)
+    in_order = tuple(sorted(edges, key=lambda e: (len(e[0]), e)))
+    return SaddleGraph(nodes, in_order, visited_in_turn(modes))
+
+
+def visited_in_turn(modes: AbstractModes) -> tuple[tuple[int, ...], ...] | None:
+    """The subsets of modes that training visits, without the graph; None where they are unknown."""
+    if not modes.claims_path:
+        return None
+    learned = (tuple(modes.order[:count].tolist()) for count in range(len(modes.order) + 1))
+    return tuple(representative(modes, subset) for subset in learned)

@@ -5,69 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
-
-
-@dataclass(frozen=True, eq=False)
-class Order:
-    """Who has won what so far, in every seed; seeds come last, where NumPy is fastest."""
-
-    place: Int[np.ndarray, "H S"]
-    """The place of each head among the winners, −1 of those that have won nothing."""
-    held: Bool[np.ndarray, "H D S"]
-    """The modes that each holds."""
-    settled: Bool[np.ndarray, "H S"]
-    """Which of the winners stand still: their maps are what they have learned."""
-
-    @classmethod
-    def empty(cls, heads: int, dimension: int, seeds: int) -> Order:
-        """Nobody has won."""
-        return cls(
-            np.full((heads, seeds), -1),
-            np.full((heads, dimension, seeds), False),
-            np.full((heads, seeds), False),
-        )
-
-    def of(self, seeds: AnyArray) -> Order:
-        """A copy of some seeds."""
-        return Order(self.place[:, seeds], self.held[:, :, seeds], self.settled[:, seeds])
-
-    def awarded(self, seeds: AnyArray, heads: AnyArray, modes: AnyArray) -> Order:
-        """After a head has won a mode in each of some seeds."""
-        place, held = self.place.copy(), self.held.copy()
-        held[heads, modes, seeds] = True
-        fresh = place[heads, seeds] < 0
-        place[heads[fresh], seeds[fresh]] = place[:, seeds[fresh]].max(0) + 1
-        return Order(place, held, self.settled)
-
-    @property
-    def racing(self) -> Bool[np.ndarray, "H S"]:
-        """The heads that have won nothing."""
-        return self.place < 0
-
-    @property
-    def moving(self) -> Bool[np.ndarray, "H S"]:
-        """The winners that do not stand still."""
-        return ~self.racing & ~self.settled
-
-    @property
-    def given(self) -> Bool[np.ndarray, "D S"]:
-        """The modes that somebody holds."""
-        return np.asarray(self.held.any(0))
-
-    @property
-    def count(self) -> Int[np.ndarray, " S"]:
-        """How many modes are learned."""
-        return self.held.sum((0, 1))
-
-    @property
-    def before(self) -> Bool[np.ndarray, "H H S"]:
-        """Whether the first head feels the second: a winner that has won before it has."""
-        first, second = self.place[:, None], self.place[None]
-        return (second >= 0) & ((first < 0) | (second < first))
+from saddlescope.theory.staircase._order import Order
+from saddlescope.theory.staircase._single_pairs import SinglePairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +82,8 @@ class Heads:
         standing = np.where(settled, modes.amplitude[:, None], 0.0)
         force = np.zeros((dimension, dimension, settled.shape[1]))
         every = np.arange(dimension)
-        force[every, every] = modes.drive[:, None] - np.diagonal(self._damping).T * standing
+        self._diagonal = modes.drive[:, None] - np.diagonal(self.damping)[:, None] * standing
+        force[every, every] = self._diagonal
         self._force = force
         fallen: FloatArray = (standing * modes.drive[:, None]).sum(0)
         self.settled_fall = fallen
@@ -148,14 +92,12 @@ class Heads:
         self._feels = feels.astype(float) if feels.any() else None
         self._open = np.where(settled, 0.0, 1.0)
         self._open_maps = self._open[:, None] * self._open
-        self._roots = np.sqrt(modes.summary), np.sqrt(modes.query_eigenvalues)
-        self._outside: tuple[FloatArray, FloatArray] | None = None
-        if self._feels is not None and pairs == 1:
-            self._winners = _in_turn(order)
-        elif self._feels is not None:
+        self._outside: tuple[FloatArray, ...] = ()
+        self._single = SinglePairs(modes, order, self._open, self._diagonal) if pairs == 1 else None
+        if self._feels is not None and pairs > 1:
             self._outside = (
-                _without(self._feels, spans.left, self._roots[0]),
-                _without(self._feels, spans.right, self._roots[1]),
+                _without(self._feels, spans.left, np.sqrt(modes.summary)),
+                _without(self._feels, spans.right, np.sqrt(modes.query_eigenvalues)),
             )
 
     def parts(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -164,50 +106,46 @@ class Heads:
 
     def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:
         """The velocity of every head (T3), and what it lowers the loss by."""
-        maps, own = self._maps(rows)
+        own = self._own(rows)
         force = self._felt_force(own)
         damped = self._damping * own
-        falls = np.einsum("hdes,hdes->hs", maps, force + force)
+        falls = np.einsum("hdes,hdes->hs", self._maps(rows), force + force)
         falls -= np.einsum("hdes,hdes->hs", damped, own)
-        return Felt(self._velocity(rows, force - damped), own, falls)
+        single = self._single
+        velocity = self._velocity(rows, force - damped) if single is None else single.velocity(rows)
+        return Felt(velocity, own, falls)
 
     def velocity(self, rows: Float[np.ndarray, "H n S"]) -> Float[np.ndarray, "H n S"]:
         """The velocity alone."""
-        own = self._maps(rows)[1]
+        if self._single is not None:
+            return self._single.velocity(rows)
+        own = self._own(rows)
         return self._velocity(rows, self._felt_force(own) - self._damping * own)
 
-    def _maps(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The map of each head, and what of it lies outside of what others hold."""
+    def _maps(self, rows: FloatArray) -> FloatArray:
+        """The map of each head."""
         value, keys, queries = self.parts(rows)
-        maps = np.einsum("hrds,hres->hdes", keys, queries)
+        maps: FloatArray = np.einsum("hrds,hres->hdes", keys, queries)
         maps *= value[:, None, None]
+        return maps
+
+    def _own(self, rows: FloatArray) -> FloatArray:
+        """What of the map of each lies outside of what others hold."""
         if self._feels is None:
-            return maps, maps * self._open_maps
-        if self._outside is None:
-            kept = [
-                self._beside_winners(part[:, 0], root)[:, None]
-                for part, root in zip((keys, queries), self._roots, strict=True)
-            ]
-        else:
-            kept = [
+            return self._maps(rows) * self._open_maps
+        value, keys, queries = self.parts(rows)
+        kept = (
+            [part[:, None] for part in self._single.beside(keys[:, 0], queries[:, 0])]
+            if self._single is not None
+            else [
                 np.einsum("hdes,hres->hrds", outside, part)
                 for outside, part in zip(self._outside, (keys, queries), strict=True)
             ]
-        own = np.einsum("hrds,hres->hdes", *kept)
+        )
+        own: FloatArray = np.einsum("hrds,hres->hdes", *kept)
         own *= value[:, None, None]
         own *= self._open_maps
-        return maps, own
-
-    def _beside_winners(self, vectors: FloatArray, root: FloatArray) -> FloatArray:
-        """Keys or queries of one pair without what the winners before have, one after another."""
-        kept = vectors * (root[:, None] * self._open)
-        for winner, after in self._winners:
-            own = np.take_along_axis(kept, winner[None, None], axis=0)[0]
-            size = np.sqrt((own**2).sum(0))
-            own = np.divide(own, size, out=np.zeros_like(own), where=size > 0)
-            kept -= (np.einsum("hds,ds->hs", kept, own) * after)[:, None] * own
-        kept *= np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)[:, None]
-        return kept
+        return own
 
     def _felt_force(self, own: FloatArray) -> FloatArray:
         """The force of what each head feels besides itself."""
@@ -235,18 +173,6 @@ def split_rows(rows: FloatArray, pairs: int) -> tuple[FloatArray, FloatArray, Fl
     middle = (size + 1) // 2
     shape = (heads, pairs, size // 2 // pairs, seeds)
     return rows[:, 0], rows[:, 1:middle].reshape(shape), rows[:, middle:].reshape(shape)
-
-
-def _in_turn(order: Order) -> list[tuple[AnyArray, FloatArray]]:
-    """The winners that move, first those that won first: who, [S], and who comes after, [H, S]."""
-    place = np.where(order.moving, order.place, -1)
-    winners = []
-    for turn in range(int(place.max()) + 1):
-        is_it = place == turn
-        later = order.racing | (order.place > turn)
-        after = (later & is_it.any(0)).astype(float)
-        winners.append((is_it.argmax(0), after))
-    return winners
 
 
 def _without(feels: FloatArray, span: FloatArray, root: FloatArray) -> Float[np.ndarray, "H D D S"]:

@@ -8,10 +8,12 @@ from jaxtyping import Float
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.courses.head import half_way_lead
 from saddlescope.theory.landscape._modes import Modes
-from saddlescope.theory.staircase._heads import Order, split_rows
+from saddlescope.theory.staircase._heads import split_rows
+from saddlescope.theory.staircase._order import Order
 from saddlescope.theory.staircase._particle import Particles
 from saddlescope.theory.staircase._pickup import rise_beside
 from saddlescope.theory.staircase._standing import Standing
+from saddlescope.theory.staircase._ways import Ways
 
 # A rest ends where a head's map has come to this share of what it will be.
 _FELT = 1e-5
@@ -53,7 +55,7 @@ def half_way_times(standing: Standing, rows: FloatArray) -> FloatArray:
     every = np.broadcast_to(drives, (len(racing), *drives.shape))
     own, _ = Particles.of_pairs(value[racing], sums[racing], differences[racing], every[racing])
     lead = np.broadcast_to(half_way_lead() * modes.rise_time[mode], racing.shape)
-    times[racing] = own.ways().runaway - lead[racing]
+    times[racing] = Ways.of(own).runaway - lead[racing]
     free, _ = _apart(sums[beside], order.held.transpose(0, 2, 1)[beside])
     seed = np.nonzero(beside)[1]
     size = value[beside] * (free[np.arange(len(free)), :, mode[seed]] ** 2).sum(1) / 4
@@ -85,7 +87,7 @@ def skip(standing: Standing, rows: FloatArray, most: FloatArray) -> tuple[FloatA
     racing, beside = order.racing, order.moving
     every = np.broadcast_to(_drives(modes, order), (len(racing), *order.given.T.shape))
     own, sign = Particles.of_pairs(value[racing], sums[racing], differences[racing], every[racing])
-    ways = own.ways()
+    ways = Ways.of(own)
     wait = np.full(racing.shape, np.inf)
     # Near its end a head's value is 1/(c(t* − t)), and its map the cube of that.
     lead = (every * np.cbrt(modes.amplitude)).max(2)[racing]

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.staircase._eigenspaces import turn_after_winners, turn_to_modes
-from saddlescope.theory.staircase._heads import Felt, Order, Spans
+from saddlescope.theory.staircase._heads import Felt, Spans
+from saddlescope.theory.staircase._order import Order
 from saddlescope.theory.staircase._quiet import half_way_times, skip
 from saddlescope.theory.staircase._standing import SETTLED, Standing
 from saddlescope.theory.staircase._tableau import hermite, step

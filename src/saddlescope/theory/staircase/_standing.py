@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
-from saddlescope.theory.staircase._heads import Felt, Heads, Order, Spans
+from saddlescope.theory.staircase._heads import Felt, Heads, Spans
+from saddlescope.theory.staircase._order import Order
 
 # A winner whose map is this close to what it learns stands still from then on.
 SETTLED = 3e-4

@@ -82,8 +82,9 @@ def first_drop_times(
     >>> float(first_drop_times(model, task, start).round(1))
     1696.5
     """
-    soonest = runaway_times(model, task, weights).min(axis=-1)
-    return np.asarray(soonest - first_drop_delay(model, task))
+    heads, has_seeds = _heads_of(model, task, weights)
+    times = heads.soonest() - first_drop_delay(model, task)
+    return np.asarray(times if has_seeds else times[0])
 
 
 def first_drop_delay(model: AbstractAttention, task: object) -> float:

@@ -18,6 +18,7 @@ from saddlescope.theory.parametrisation import population_law
 from saddlescope.theory.staircase.dormant import (
     dormant_staircase,
     first_drop_delay,
+    first_drop_times,
     runaway_times,
 )
 
@@ -82,8 +83,7 @@ class DropTimeLaw:
         seeds = offset + np.arange(starts, dtype=np.int64)
         weights = RandomStart(self.init_scale).ensemble(self.model, self.task, seeds)
         if wanted == 1:
-            times = runaway_times(self.model, self.task, weights).min(axis=-1)
-            return times[:, None] - self.delay
+            return first_drop_times(self.model, self.task, weights)[:, None]
         found = dormant_staircase(self.model, self.task, weights).time
         if wanted > found.shape[1]:
             raise InvalidInput("drops", drops, f"there are {found.shape[1]} at most")
