@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -13,35 +15,61 @@ from benchmarks.settings import CONTEXT_LENGTH
 from benchmarks.table import Findings, Row
 from saddlescope.dynamics._many import SummariesJob
 from saddlescope.running.cores import at_most_cores
+from saddlescope.running.files import files_in
 from saddlescope.sweep.batches import Batches
 from saddlescope.sweep.kernel import Batch, run_batch
 from saddlescope.sweep.pools import Workers, pool_of
 from saddlescope.sweep.store import working_store
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 TITLE = "Sweeps (flow to t = 20 000, D = 4, H = 5)"
 LEAST_SHARE, TWO_WORKERS = 0.8, 1.7
-# What a paper estimate is for.
-POINTS, FLEET = 10**7, 100
+SEEDS = 16
+# What a paper estimate is for, and the tasks a second that Dask says its scheduler can take.
+POINTS, FLEET, SCHEDULER = 10**7, 100, 4000
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """A batch without the engine, on one core: rows a second."""
+
+    compiled: float
+    """Of its compiled program."""
+    whole: float
+    """From settings to columns."""
 
 
 def measure(quick: bool) -> Findings:
-    """Drop times over the scale of the start, by gradient flow."""
-    sweep = _sweep(16 if quick else 64)
+    """Drop times over the scale of the start, by gradient flow, in batches of about two seconds."""
+    # Batches of 256 rows: two of them, or six.
+    sweep = _sweep(32 if quick else 96)
     batches = Batches(sweep.plan)
     batch = batches[len(batches) // 2]
-    raw = _raw_rate(batch)
-    rows = [_kernel(batch, raw)]
-    rates = {}
     if jax.default_backend() != "cpu":
         # This process holds the GPU: none is left for a worker.
-        return Findings(TITLE, rows=tuple(rows))
+        return Findings(TITLE, rows=(_kernel_row(batch, _alone(batch)),))
+    with pool_of(None, 2, ()) as pool, tempfile.TemporaryDirectory() as folder:
+        assert isinstance(pool, Workers)
+        client = pool.client
+        # Both at once, as in the engine; this compiles the program in each of them.
+        both = _in_each_worker(client, batch)
+        rates = {2: _engine_rate(sweep, client, Path(folder) / "two")}
+        client.cluster.scale(1)
+        while len(client.nthreads()) > 1:
+            time.sleep(0.1)
+        (one,) = _in_each_worker(client, batch)
+        rates[1] = _engine_rate(sweep, client, Path(folder) / "one")
+        costs = _client_costs(sweep, client, Path(folder) / "one")
+    raw = {1: one.compiled, 2: sum(worker.compiled for worker in both)}
+    rows = [_kernel_row(batch, one)]
     for workers in (1, 2):
-        rates[workers], seconds_to_write = _engine_rate(sweep, workers)
         rows.append(
             Row(
                 what=f"{batches.rows} points, {workers} worker{'s' * (workers > 1)}, once compiled",
                 ours=batches.rows / rates[workers],
-                baseline=batches.rows / (raw * workers),
+                baseline=batches.rows / raw[workers],
                 against="the compiled batch on as many cores",
                 ratio_above=LEAST_SHARE,
                 note=f"{rates[workers]:.0f} points/s",
@@ -56,70 +84,96 @@ def measure(quick: bool) -> Findings:
             ratio_above=TWO_WORKERS,
         )
     )
-    rows.append(_on_paper(batches, rates[1], seconds_to_write))
+    rows.append(_on_paper(batches, rates[1], costs))
     return Findings(TITLE, rows=tuple(rows))
 
 
 def _sweep(scales: int) -> ss.Sweep:
     task = ss.InContextRegression("power:4:1", CONTEXT_LENGTH)
     flow = ss.GradientFlow(until=20_000)
-    base = ss.Setting(ss.SeparateAttention(heads=5), task, flow, seeds=16)
+    base = ss.Setting(ss.SeparateAttention(heads=5), task, flow, seeds=SEEDS)
     return ss.Sweep(base, init_scale=ss.log_range(0.003, 0.1, scales))
 
 
-def _raw_rate(batch: Batch) -> float:
-    """Rows a second of one core in the compiled program alone, without what surrounds it."""
+def _alone(batch: Batch) -> _Alone:
+    """Rates of one core, once the program is compiled."""
+    run_batch(batch)
     with at_most_cores(1):
         job = SummariesJob(batch.items, batch.frame)  # type: ignore[arg-type]
-        for _ in range(2):
-            state, began = job.begin(), time.perf_counter()
-            while not job.is_finished(state):
-                state, _ = job.advance(state, 10**6)
-            seconds = time.perf_counter() - began
-    return batch.rows / seconds
+        state, began = job.begin(), time.perf_counter()
+        while not job.is_finished(state):
+            state, _ = job.advance(state, 10**6)
+        seconds = time.perf_counter() - began
+    return _Alone(batch.rows / seconds, batch.rows / run_batch(batch).seconds)
 
 
-def _kernel(batch: Batch, raw: float) -> Row:
-    run_batch(batch)
-    seconds = min(run_batch(batch).seconds for _ in range(3))
+def _in_each_worker(client: Client, batch: Batch) -> list[_Alone]:
+    """What each worker measures, all of them at the same time."""
+    own = {"pure": False, "allow_other_workers": False}
+    futures = [client.submit(_alone, batch, workers=[at], **own) for at in client.nthreads()]
+    return [future.result() for future in futures]
+
+
+def _kernel_row(batch: Batch, alone: _Alone) -> Row:
     return Row(
         what=f"one batch of {batch.rows} rows, from settings to columns",
-        ours=seconds,
-        baseline=batch.rows / raw,
+        ours=batch.rows / alone.whole,
+        baseline=batch.rows / alone.compiled,
         against="its compiled program",
         ratio_above=LEAST_SHARE,
-        note=f"{batch.rows / seconds:.0f} points/s on one {jax.devices()[0].device_kind}",
+        note=f"{alone.whole:.0f} points/s on one {jax.devices()[0].device_kind}",
     )
 
 
-def _engine_rate(sweep: ss.Sweep, workers: int) -> tuple[float, float]:
-    """Points a second of a sweep, once its workers have compiled; seconds to write a batch."""
-    with pool_of(None, workers, ()) as pool, tempfile.TemporaryDirectory() as folder:
-        assert isinstance(pool, Workers)
-        for turn in range(2):
-            began = time.perf_counter()
-            sweep.run(Path(folder) / str(turn), cluster=pool.client, observers=[])
-            seconds = time.perf_counter() - began
-        result = run_batch(Batches(sweep.plan)[0])
-        with working_store(Path(folder) / "one", sweep.plan) as store:
-            before = time.perf_counter()
-            store.write(result)
-            written = time.perf_counter() - before
-    return sweep.plan.rows / seconds, written
+def _engine_rate(sweep: ss.Sweep, client: Client, store: Path) -> float:
+    """Points a second of a sweep from the plan to the labelled array."""
+    began = time.perf_counter()
+    sweep.run(store, cluster=client, observers=[])
+    return sweep.plan.rows / (time.perf_counter() - began)
 
 
-def _on_paper(batches: Batches, rate: float, seconds_to_write: float) -> Row:
-    """A fleet of workers at the measured rate; the client writes what they compute."""
+@dataclass(frozen=True)
+class _ClientCosts:
+    """What the one process that hands out batches and writes them has to do."""
+
+    planning: float
+    """Seconds a point."""
+    batch: float
+    """Seconds to make a batch and to write what comes of it."""
+    bytes: float
+    """On disk, a point."""
+
+
+def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
+    began = time.perf_counter()
+    batches = Batches(sweep.plan)
+    planned = time.perf_counter() - began
+    size = sum((store / name).stat().st_size for name in files_in(store))
+    with working_store(store, sweep.plan) as kept:
+        made = time.perf_counter()
+        batch = kept.batch(0)
+        made = time.perf_counter() - made
+        result = client.submit(run_batch, batch, pure=False).result()
+        written = time.perf_counter()
+        kept.write(result)
+        written = time.perf_counter() - written
+    return _ClientCosts(planned / batches.rows, made + written, size / batches.rows)
+
+
+def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
+    """A fleet at the rate of one worker, behind one client and one scheduler."""
     count = POINTS * len(batches) / batches.rows
-    computing, writing = POINTS / (FLEET * rate), count * seconds_to_write
-    numbers = 2 + sum(column.sizes[0] if column.sizes else 1 for column in batches.columns)
+    computing, writing = POINTS / (FLEET * rate), count * costs.batch
+    planning = POINTS * costs.planning
+    load = count / max(computing, writing)
     return Row(
         what=f"{POINTS:.0e} points on {FLEET} workers, on paper",
-        ours=max(computing, writing),
+        ours=planning + max(computing, writing),
         baseline=None,
         against="none",
         note=(
-            f"{count:.0f} batches, {count / computing:.0f} a second for the scheduler; writing "
-            f"them takes {writing:.0f} s; {8e-9 * numbers * POINTS:.1f} GB before compression"
+            f"{planning:.0f} s to plan, then {computing:.0f} s of computing in {count:.0f} "
+            f"batches, {load:.1f} a second for a scheduler that can take {SCHEDULER}; the client "
+            f"is at it for {writing:.0f} s; {1e-9 * POINTS * costs.bytes:.2f} GB on disk"
         ),
     )

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
+from saddlescope.dynamics._many import SummariesJob
 from saddlescope.dynamics._summarise import plateau_levels
+from saddlescope.running import programs
 from saddlescope.theory import plateau_losses
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
@@ -175,3 +177,13 @@ def test_a_run_of_drops_has_no_curve() -> None:
     assert vars(run.setting.record) == vars(ss.Record(points=7, keep="drops"))
     with pytest.raises(ss.InvalidInput, match="no curve was kept"):
         run.stages()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_its_second_segment_compiles_nothing(method: str) -> None:
+    job = SummariesJob([setting(method=METHODS[method])])
+    state, _ = job.advance(job.begin(), 50)
+    before = programs._count
+    moved, _ = job.advance(state, 50)
+    assert programs._count == before
+    assert job.share(moved) > job.share(state)

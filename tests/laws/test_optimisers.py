@@ -92,3 +92,15 @@ def test_fresh_prompts_have_the_exact_moments():
         error = values.std(0, ddof=1) / np.sqrt(len(values))
         score = (values.mean(0) - law.block_statistics().second_moment) / error
         assert np.sqrt((score**2).mean()) < 2
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [("rmsprop", 1e-6, 0.1), ("adam", 0, 1e-13)])
+def test_rounding_decides_where_rmsprop_ends(name: str, least: float, most: float):
+    """Why the lab does without it: two starts that are one rounding apart."""
+    model, task = ss.SeparateAttention(heads=3), ss.InContextRegression([0.5, 0.3, 0.2], 31)
+    start = ss.RandomStart(0.05).ensemble(model, task, np.array([0]))
+    pair = {key: np.concatenate([one, one * (1 + 2**-52)]) for key, one in start.items()}
+    method = ss.Optimiser(name, 400, learning_rate=0.01)
+    run = ss.train(ss.Setting(model, task, method, ss.GivenStart(pair), ss.Record(401), seeds=2))
+    difference = np.abs(run.loss[1] / run.loss[0] - 1).max()
+    assert least <= difference <= most

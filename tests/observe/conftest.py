@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -84,32 +85,45 @@ class Repeated(torch.utils.data.Dataset):
 
 
 def trainer(
-    model: transformers.PreTrainedModel, folder: Path, **options: object
+    model: transformers.PreTrainedModel,
+    folder: Path,
+    *,
+    arguments: Mapping[str, object] | None = None,
+    **options: object,
 ) -> transformers.Trainer:
-    """The real Trainer: 24 steps, a checkpoint at every eighth."""
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        max_steps=24,
-        save_steps=8,
-        logging_steps=2,
-        per_device_train_batch_size=4,
-        learning_rate=3e-3,
-        use_cpu=True,
-        report_to=[],
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        seed=3,
-    )
-    return transformers.Trainer(model, arguments, train_dataset=Repeated(), **options)
+    """The real Trainer: 24 steps, a checkpoint at every eighth; `arguments` replace its own."""
+    usual = {
+        "output_dir": str(folder),
+        "max_steps": 24,
+        "save_steps": 8,
+        "logging_steps": 2,
+        "per_device_train_batch_size": 4,
+        "learning_rate": 3e-3,
+        "use_cpu": True,
+        "report_to": [],
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "seed": 3,
+    }
+    given = transformers.TrainingArguments(**{**usual, **(arguments or {})})
+    return transformers.Trainer(model, given, train_dataset=Repeated(), **options)
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a GPT-2 that the Trainer has trained, observed by the callback."""
+@dataclass(frozen=True)
+class Trained:
+    """A run of the real Trainer that the callback has observed."""
+
+    family: str
+    folder: Path
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A model of every family, trained by the Trainer and observed by the callback."""
     from saddlescope.observe import HuggingFaceCallback
 
     folder = tmp_path_factory.mktemp("trained")
     torch.manual_seed(0)
-    tokens = Repeated(4).tokens
-    trainer(gpt2(), folder, callbacks=[HuggingFaceCallback(every=8, tokens=tokens)]).train()
-    return folder
+    callback = HuggingFaceCallback(every=8, tokens=Repeated(4).tokens)
+    trainer(FAMILIES[request.param](), folder, callbacks=[callback]).train()
+    return Trained(request.param, folder)

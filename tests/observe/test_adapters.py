@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.observe.conftest import FAMILIES, VOCABULARY, made, qwen3
+from tests.observe.explicit import attention_of, dense_spectrum, explicit_products
 
 from saddlescope import observe
 from saddlescope.errors import InvalidInput
@@ -15,18 +16,6 @@ from saddlescope.observe import adapters
 from saddlescope.observe.snapshot import weights_of
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
-
-
-def attention_of(model, layer):
-    """The attention module of a layer, the norm in front of it, and what its output is."""
-    if hasattr(model, "transformer"):
-        block = model.transformer.h[layer]
-        return block.attn, block.ln_1
-    if hasattr(model, "gpt_neox"):
-        block = model.gpt_neox.layers[layer]
-        return block.attention, block.input_layernorm
-    block = model.model.layers[layer]
-    return block.self_attn, block.input_layernorm
 
 
 def seen(model, layer):
@@ -85,39 +74,6 @@ def test_patterns_and_outputs_are_those_of_the_model(family, fold_norms):
         torch.testing.assert_close(moved + bias, kept.written[0], atol=2e-4, rtol=2e-4)
 
 
-def rows_of(weight, head):
-    """The rows of a head of four."""
-    return weight[4 * head : 4 * head + 4]
-
-
-def explicit_products(model):
-    """QK and OV of every layer's heads, by slicing the weights as each library's own code does."""
-    pairs = []
-    for layer in range(2):
-        attention, _ = attention_of(model, layer)
-        shared = [0, 1, 2, 3]
-        if hasattr(attention, "c_attn"):
-            q, k, v = attention.c_attn.weight.T.split(16)
-            out = attention.c_proj.weight.T
-        elif hasattr(attention, "query_key_value"):
-            fused = attention.query_key_value.weight.view(4, 3, 4, 16)
-            q, k, v = (fused[:, n].reshape(16, 16) for n in range(3))
-            out = attention.dense.weight
-        else:
-            q, k, v = (getattr(attention, f"{n}_proj").weight for n in "qkv")
-            out, shared = attention.o_proj.weight, [0, 0, 1, 1]
-        pairs.append(
-            [
-                (
-                    rows_of(q, head).T @ rows_of(k, shared[head]),
-                    rows_of(out.T, head).T @ rows_of(v, shared[head]),
-                )
-                for head in range(4)
-            ]
-        )
-    return pairs
-
-
 @pytest.mark.parametrize("family", ["gpt2", "pythia", "llama"])
 def test_spectra_are_those_of_the_explicit_product(family):
     model = made(family)
@@ -128,7 +84,7 @@ def test_spectra_are_those_of_the_explicit_product(family):
     for layer, heads in enumerate(explicit_products(model)):
         for head, products in enumerate(heads):
             for circuit, product in zip(("qk", "ov"), products, strict=True):
-                dense = torch.linalg.svd(product.detach().double()).S[:4].numpy()
+                dense = dense_spectrum(product)
                 ours = found[f"{circuit}_spectrum"].values[layer, head]
                 # Rounding of single precision, relative to the largest.
                 np.testing.assert_allclose(ours, dense, atol=2e-6 * dense[0])

@@ -92,9 +92,9 @@ def test_half_precision_is_read(tmp_path):
 
 
 def test_the_trainers_checkpoints_bring_their_losses(trained, tmp_path):
-    done = observe.observe_checkpoints([trained], tmp_path / "out")
+    done = observe.observe_checkpoints([trained.folder], tmp_path / "out")
     assert (done.observed, done.problems, done.remarks) == ((8, 16, 24), (), ())
-    found, live = observe.load(tmp_path / "out"), observe.load(trained / "observed")
+    found, live = observe.load(tmp_path / "out"), observe.load(trained.folder / "observed")
     # What was seen live at these steps, and the same losses.
     np.testing.assert_allclose(found.qk_spectrum, live.qk_spectrum[1:], rtol=1e-5)
     np.testing.assert_allclose(found.ov_drift[1:], live.ov_drift[2:], rtol=1e-3, atol=1e-5)

@@ -17,7 +17,6 @@ from tests.observe.conftest import VOCABULARY, Repeated, made
 from saddlescope import observe
 from saddlescope.errors import InvalidInput
 from saddlescope.measure import prefix_matching
-from saddlescope.observe import recorder as recorder_module
 from saddlescope.observe.store import Store
 
 TOKENS = Repeated(4).tokens
@@ -173,24 +172,6 @@ def test_compiled_and_replicated_models_are_unwrapped(tmp_path):
     assert one.dataset.attrs["problems"] == []
     model.body.layers[0].self_attn = torch.compile(model.body.layers[0].self_attn, backend="eager")
     assert observe.look(model).layer_name.values[0] == "body.layers.0.self_attn"
-
-
-def test_a_sharded_model_is_refused_in_one_line(tmp_path):
-    class FullyShardedDataParallel(Small):
-        pass
-
-    with pytest.raises(InvalidInput, match="is sharded over processes") as caught:
-        observe.Recorder(FullyShardedDataParallel(), out=tmp_path / "seen")
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "seen").exists()
-
-
-def test_only_the_process_of_rank_0_writes(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder_module, "_rank", lambda: 1)
-    model = Small()
-    with observe.Recorder(model, every=1, out=tmp_path / "seen") as one:
-        train(model, 2, one)
-    assert not (tmp_path / "seen").exists()
 
 
 def test_what_fails_is_noted_and_the_run_goes_on(tmp_path, caplog):

@@ -201,6 +201,23 @@ def test_a_job_that_gets_nowhere_says_so_and_how_to_go_on(
     assert not caplog.records
 
 
+def test_a_job_that_compiles_for_long_is_not_slow(
+    counting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Clock:
+        now = calls = 0
+
+        def monotonic(self) -> float:
+            # The third call is after the first segment.
+            self.calls += 1
+            self.now += 100_000 if self.calls == 3 else 1
+            return float(self.now)
+
+    monkeypatch.setattr(loop, "time", Clock())
+    run_job(counting(end=200))
+    assert not caplog.records
+
+
 def test_the_time_left_follows_from_the_pace(counting) -> None:
     job = counting()
     with pytest.raises(Interrupted) as stopped:

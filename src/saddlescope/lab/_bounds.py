@@ -96,6 +96,7 @@ class Pool:
 
 Bound: TypeAlias = Range | Choice | Falling | Law | Pool
 
+# Not rmsprop: rounding decides where it ends, and a padded run rounds otherwise.
 OPTIMISERS = ("adam", "sgd", "adagrad", "lion")
 
 _STEPS = Range(1, 1_000_000, whole=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from saddlescope.observe._callback import AbstractRecorderCallback
 from saddlescope.observe._extras import require
-from saddlescope.observe.recorder import Recorder, place_of
 
 require("transformers")
 from transformers import TrainerCallback  # noqa: E402
@@ -15,19 +15,13 @@ if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
 
-class HuggingFaceCallback(TrainerCallback):
+class HuggingFaceCallback(AbstractRecorderCallback, TrainerCallback):
     """Measures every head while a Trainer trains: `Trainer(…, callbacks=[HuggingFaceCallback()])`.
 
     Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
     knows. `out` is by default the folder `observed` in the Trainer's output folder. The losses are
     those that the Trainer logs, at the steps at which it does.
     """
-
-    def __init__(
-        self, every: object = 100, *, out: str | Path | None = None, **options: object
-    ) -> None:
-        self._every, self._out, self._options = every, out, options
-        self.recorder: Recorder | None = None
 
     def on_train_begin(
         self,
@@ -37,19 +31,12 @@ class HuggingFaceCallback(TrainerCallback):
         **others: object,
     ) -> None:
         """Begin, or go on where the Trainer was resumed."""
-        if not state.is_world_process_zero:
-            return
-        self._close()
         assert args.output_dir is not None
-        done = state.global_step
-        out = place_of(self._out, Path(args.output_dir), is_new=done == 0)
-        self.recorder = Recorder(
+        self._begin(
             others["model"],  # type: ignore[arg-type]
-            self._every,
-            out=out,
-            resume=done > 0,
-            start=done,
-            **self._options,  # type: ignore[arg-type]
+            Path(args.output_dir),
+            done=state.global_step,
+            is_first=state.is_world_process_zero,
         )
 
     def on_step_end(
@@ -84,8 +71,3 @@ class HuggingFaceCallback(TrainerCallback):
     ) -> None:
         """Record the last step."""
         self._close()
-
-    def _close(self) -> None:
-        if self.recorder is not None:
-            self.recorder.close()
-            self.recorder = None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from saddlescope.observe._callback import AbstractRecorderCallback
 from saddlescope.observe._extras import require
-from saddlescope.observe.recorder import Recorder, place_of
 
 require("lightning")
 from lightning.pytorch import Callback  # noqa: E402
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class LightningCallback(Callback):
+class LightningCallback(AbstractRecorderCallback, Callback):
     """Measures every head while a Trainer fits: `Trainer(…, callbacks=[LightningCallback()])`.
 
     Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
@@ -25,27 +25,11 @@ class LightningCallback(Callback):
     the loss of a step is that of its last batch where batches are accumulated.
     """
 
-    def __init__(
-        self, every: object = 100, *, out: str | Path | None = None, **options: object
-    ) -> None:
-        self._every, self._out, self._options = every, out, options
-        self.recorder: Recorder | None = None
-
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin, or go on where a checkpoint was restored."""
-        if not trainer.is_global_zero:
-            return
-        done = trainer.global_step
-        out = place_of(self._out, Path(trainer.default_root_dir), is_new=done == 0)
-        self._last = done
-        self.recorder = Recorder(
-            pl_module,
-            self._every,
-            out=out,
-            resume=done > 0,
-            start=done,
-            **self._options,  # type: ignore[arg-type]
-        )
+        self._last = trainer.global_step
+        folder = Path(trainer.default_root_dir)
+        self._begin(pl_module, folder, done=self._last, is_first=trainer.is_global_zero)
 
     def on_train_batch_end(
         self,
@@ -71,8 +55,3 @@ class LightningCallback(Callback):
     ) -> None:
         """Record the step at which training broke off."""
         self._close()
-
-    def _close(self) -> None:
-        if self.recorder is not None:
-            self.recorder.close()
-            self.recorder = None

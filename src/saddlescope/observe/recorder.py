@@ -24,7 +24,7 @@ from saddlescope.observe.adapters import AbstractAdapter
 from saddlescope.observe.dataset import load
 from saddlescope.observe.snapshot import weights_of
 from saddlescope.observe.store import LIVE, Record, Store
-from saddlescope.observe.weights import ModelWeights
+from saddlescope.observe.weights import AbstractWeights, ModelWeights
 from saddlescope.running.files import as_path
 
 if TYPE_CHECKING:
@@ -97,10 +97,7 @@ class Recorder:
         options = HeadOptions(directions, fold_norms, adapter)
         self._probe = None if tokens is None else Probe.of(tokens, probe, early, late)
         self._heads = heads
-        self._look_at(model)
-        # What no layer can be read by is bad input, and not a measure that fails.
-        family, layers = adapters.find(self._weights, adapter)
-        family.read(self._weights, layers[0])
+        self._look_at(model, readable(model, heads, adapter))
         self.out = place_of(out, Path("out"), is_new=not resume)
         if _rank():
             return
@@ -131,7 +128,7 @@ class Recorder:
         if self._watch is None:
             return
         if model is not None:
-            self._look_at(model)
+            self._look_at(model, weights_of(model, self._heads))
         number = self._step + 1 if step is None else whole_number("step", step, at_least=0)
         is_due = number // self.every > self._step // self.every
         self._step = number
@@ -164,10 +161,10 @@ class Recorder:
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def _look_at(self, model: Module | Decoder) -> None:
-        self._weights = weights_of(model, self._heads)
+    def _look_at(self, model: Module | Decoder, weights: AbstractWeights) -> None:
+        self._weights = weights
         # What is wrapped is asked itself: the wrapper may compile, or talk to other processes.
-        inner = self._weights.model if isinstance(self._weights, ModelWeights) else None
+        inner = weights.model if isinstance(weights, ModelWeights) else None
         self._model = model if inner is None else inner
         self._guard = nullcontext if inner is None else partial(undisturbed, inner)
 
@@ -213,6 +210,14 @@ class Recorder:
             self._losses.clear()
         except SaddlescopeError as problem:
             problems.append(str(problem))
+
+
+def readable(model: Module | Decoder, heads: object, adapter: object) -> AbstractWeights:
+    """The weights of a model; one of which no layer can be read is bad input."""
+    weights = weights_of(model, heads)
+    family, layers = adapters.find(weights, adapter)
+    family.read(weights, layers[0])
+    return weights
 
 
 def _as_loss(loss: object) -> Tensor | float:

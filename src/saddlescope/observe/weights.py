@@ -19,7 +19,7 @@ _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 _SHARDED_CURE = (
     "is sharded over processes (FSDP or ZeRO), where no process holds a whole weight: save "
-    "checkpoints and give them to `saddlescope observe`"
+    "full state dicts and give them to `saddlescope observe`"
 )
 
 

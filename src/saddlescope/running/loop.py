@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from saddlescope.errors import Interrupted
 from saddlescope.running.interruption import StopRequest
@@ -28,7 +29,7 @@ def run_job(
             if state is None:
                 state = job.begin() if saved is None else job.restore(saved)
             began, budget, warned = time.monotonic(), job.first_budget, not job.has_even_pace
-            compiled_by: float | None = None
+            first: _Reached | None = None
             snapshot = Snapshot(job, state, 0.0, request)
             while not request.requested and not snapshot.is_finished:
                 before = time.monotonic()
@@ -38,9 +39,10 @@ def run_job(
                 snapshot = Snapshot(job, state, now - began, request)
                 audience.observe(snapshot)
                 # The first segment compiles, and says nothing about the pace.
-                compiled_by = snapshot.seconds if compiled_by is None else compiled_by
-                if not warned and snapshot.seconds > compiled_by + _PATIENCE:
-                    warned = _warn_if_slow(snapshot)
+                if first is None:
+                    first = _Reached(snapshot.seconds, snapshot.share)
+                elif not warned and snapshot.seconds > first.seconds + _PATIENCE:
+                    warned = _warn_if_slow(first, snapshot)
             if not request.requested:
                 # Whoever asks to stop while it is put together gets it with the snapshot.
                 result = snapshot.result
@@ -60,9 +62,18 @@ def next_budget(budget: int, taken: int, seconds: float, segment: float) -> int:
     return max(1, fitting if seconds > segment else max(fitting, budget))
 
 
-def _warn_if_slow(snapshot: Snapshot[State, Result]) -> bool:
+@dataclass(frozen=True)
+class _Reached:
+    """How far a job was, and after how long."""
+
+    seconds: float
+    share: float
+
+
+def _warn_if_slow(first: _Reached, snapshot: Snapshot[State, Result]) -> bool:
     """Say once that it would take more than a day, and what to do about it."""
-    left = snapshot.seconds_left
+    seconds, done = snapshot.seconds - first.seconds, snapshot.share - first.share
+    left = seconds * (1 - snapshot.share) / done if done > 0 else None
     if left is not None and left < _TOO_LONG:
         return False
     pace = (
@@ -70,8 +81,8 @@ def _warn_if_slow(snapshot: Snapshot[State, Result]) -> bool:
     )
     log.warning(
         "%.0f s for %.2g of the run: %s; %s. Ctrl-C stops it and keeps what is computed",
-        snapshot.seconds,
-        snapshot.share,
+        seconds,
+        done,
         pace,
         snapshot.job.slow_advice(snapshot.state),
     )

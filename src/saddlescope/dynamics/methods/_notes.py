@@ -54,13 +54,15 @@ class Notes(eqx.Module):
         assert problem.marks is not None
         middles, halves = problem.marks.by_row()
         loss, diagonal = _look(problem, weights)
+        # Of the type that they will have: with a weak one the second segment would compile anew.
+        before, never = (jnp.asarray(value, loss.dtype) for value in (-jnp.inf, jnp.nan))
         return cls(
             loss=loss,
             diagonal=diagonal,
-            drops=jnp.where(loss[:, None] <= middles, -jnp.inf, jnp.nan),
-            learned=jnp.where(diagonal >= halves, -jnp.inf, jnp.nan),
-            levels=jnp.where(_at_level(loss, middles), loss[:, None], jnp.nan),
-            changes=jnp.full((loss.shape[0], middles.shape[-1] + 1), jnp.inf),
+            drops=jnp.where(loss[:, None] <= middles, before, never),
+            learned=jnp.where(diagonal >= halves, before, never),
+            levels=jnp.where(_at_level(loss, middles), loss[:, None], never),
+            changes=jnp.full((loss.shape[0], middles.shape[-1] + 1), jnp.inf, loss.dtype),
         )
 
     def first(self, marks: Marks) -> Notes:

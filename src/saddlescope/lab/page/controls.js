@@ -37,7 +37,7 @@ const GROUPS = [
                                                  optimiser: "optimiser" },
       hint: "Discrete steps, their continuous limit, or another rule." },
     { name: "optimiser", label: "Optimiser", options: null, off: (state) => state.method !== "optimiser",
-      hint: "By its name in optax; times are then steps, and not predicted." },
+      hint: "By its name in optax; times are then steps, and not predicted. Not rmsprop: rounding decides where it ends." },
     { name: "learning_rate", label: "Learning rate η", scale: "log", low: 1e-3, high: 10,
       off: (state) => state.method === "flow", limit: true,
       hint: "The red mark is the largest that rests on every plateau." },

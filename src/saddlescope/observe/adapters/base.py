@@ -6,7 +6,6 @@ import abc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from saddlescope.errors import InvalidInput
 from saddlescope.measure import Circuits, circuits
 from saddlescope.observe.weights import AbstractWeights, natural
 
@@ -95,25 +94,3 @@ def layers_with(weights: AbstractWeights, suffix: str) -> list[str]:
 def under(layer: str, name: str) -> str:
     """The name of what belongs to a layer, which may be the whole model."""
     return f"{layer}.{name}" if layer else name
-
-
-def inward(weight: Tensor, heads: int) -> Tensor:
-    """A projection [head × d_head, d_model] by heads: [head, d_head, d_model]."""
-    return weight.reshape(_even(weight, heads), -1, weight.shape[-1])
-
-
-def outward(weight: Tensor, heads: int) -> Tensor:
-    """A projection [d_model, head × d_head] by heads: [head, d_model, d_head]."""
-    return inward(weight.mT, heads).mT
-
-
-def by_heads(bias: Tensor | None, heads: int) -> Tensor | None:
-    """A bias [head × d_head] by heads, where there is one."""
-    return None if bias is None else bias.reshape(_even(bias, heads), -1)
-
-
-def _even(weight: Tensor, heads: int) -> int:
-    if weight.shape[0] % heads:
-        allowed = f"must divide the {weight.shape[0]} rows of a projection"
-        raise InvalidInput("heads", heads, allowed)
-    return heads

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from saddlescope.errors import InvalidInput
-from saddlescope.observe.adapters.base import (
-    AbstractAdapter,
-    AttentionLayer,
-    by_heads,
-    inward,
-    layers_with,
-    outward,
-)
+from saddlescope.observe.adapters import _split as split
+from saddlescope.observe.adapters.base import AbstractAdapter, AttentionLayer, layers_with
 from saddlescope.observe.weights import AbstractWeights
 
 _FUSED = ".attn.c_attn.weight"
@@ -39,14 +33,13 @@ class GPT2(AbstractAdapter):
             raise InvalidInput(f"{layer}{_FUSED}.shape", (rows, columns), allowed)
         heads = weights.heads(f"{layer}.attn", "n_head", "num_heads", "num_attention_heads")
         bias = weights.find(f"{layer}.attn.c_attn.bias")
-        parts = (None,) * 3 if bias is None else bias.chunk(3)
-        b_Q, b_K, b_V = (by_heads(part, heads) for part in parts)
-        query, key, value = (inward(part, heads) for part in fused.chunk(3))
+        b_Q, b_K, b_V = split.fused_biases(bias, heads)
+        query, key, value = (split.inward(part, heads) for part in fused.chunk(3))
         return AttentionLayer(
             query,
             key,
             value,
-            outward(output, heads),
+            split.outward(output, heads),
             b_Q,
             b_K,
             b_V,

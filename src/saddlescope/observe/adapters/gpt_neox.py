@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from saddlescope.observe.adapters.base import (
-    AbstractAdapter,
-    AttentionLayer,
-    by_heads,
-    inward,
-    layers_with,
-    outward,
-)
+from saddlescope.observe.adapters import _split as split
+from saddlescope.observe.adapters.base import AbstractAdapter, AttentionLayer, layers_with
 from saddlescope.observe.weights import AbstractWeights
 
 _FUSED = ".attention.query_key_value.weight"
@@ -28,14 +22,14 @@ class GPTNeoX(AbstractAdapter):
         """One layer."""
         heads = weights.heads(f"{layer}.attention", "num_attention_heads", "num_heads")
         # [head, (query, key, value) × d_head, d_model]
-        query, key, value = inward(weights.read(f"{layer}{_FUSED}"), heads).chunk(3, dim=1)
-        bias = by_heads(weights.find(f"{layer}.attention.query_key_value.bias"), heads)
+        query, key, value = split.inward(weights.read(f"{layer}{_FUSED}"), heads).chunk(3, dim=1)
+        bias = split.by_heads(weights.find(f"{layer}.attention.query_key_value.bias"), heads)
         b_Q, b_K, b_V = (None,) * 3 if bias is None else bias.chunk(3, dim=1)
         return AttentionLayer(
             query,
             key,
             value,
-            outward(weights.read(f"{layer}.attention.dense.weight"), heads),
+            split.outward(weights.read(f"{layer}.attention.dense.weight"), heads),
             b_Q,
             b_K,
             b_V,

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from saddlescope.observe.adapters.base import (
-    AbstractAdapter,
-    AttentionLayer,
-    by_heads,
-    inward,
-    layers_with,
-    outward,
-    under,
-)
+from saddlescope.observe.adapters import _split as split
+from saddlescope.observe.adapters.base import AbstractAdapter, AttentionLayer, layers_with, under
 from saddlescope.observe.weights import AbstractWeights
 
 _OUTPUT = ".out_proj.weight"
@@ -43,14 +36,13 @@ class MultiheadAttention(AbstractAdapter):
         else:
             maps = fused.chunk(3)
         bias = weights.find(under(layer, "in_proj_bias"))
-        parts = (None,) * 3 if bias is None else bias.chunk(3)
-        b_Q, b_K, b_V = (by_heads(part, heads) for part in parts)
-        query, key, value = (inward(part, heads) for part in maps)
+        b_Q, b_K, b_V = split.fused_biases(bias, heads)
+        query, key, value = (split.inward(part, heads) for part in maps)
         return AttentionLayer(
             query,
             key,
             value,
-            outward(weights.read(under(layer, "out_proj.weight")), heads),
+            split.outward(weights.read(under(layer, "out_proj.weight")), heads),
             b_Q,
             b_K,
             b_V,

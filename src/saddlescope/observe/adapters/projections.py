@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from saddlescope.checks import validated, whole_number
 from saddlescope.errors import InvalidInput
+from saddlescope.observe.adapters import _split as split
 from saddlescope.observe.adapters.base import (
     HEAD_NORMS,
     AbstractAdapter,
     AttentionLayer,
-    by_heads,
-    inward,
     layers_with,
-    outward,
     under,
 )
 from saddlescope.observe.weights import AbstractWeights
@@ -78,8 +76,8 @@ class Projections(AbstractAdapter):
 
         module = under(layer, self.query.rpartition(".")[0])
         heads = self.heads or weights.heads(module, *_HEADS)
-        query = inward(weight(self.query), heads)
-        output = outward(weight(self.output), heads)
+        query = split.inward(weight(self.query), heads)
+        output = split.outward(weight(self.output), heads)
         key = weight(self.key)
         rows, size = key.shape[0], query.shape[1]
         if rows % size or heads % max(rows // size, 1):
@@ -93,12 +91,12 @@ class Projections(AbstractAdapter):
         has_norms = under(module, "q_norm.weight") in weights.names
         return AttentionLayer(
             query,
-            inward(key, groups),
-            inward(weight(self.value), groups),
+            split.inward(key, groups),
+            split.inward(weight(self.value), groups),
             output,
-            by_heads(bias(self.query), heads),
-            by_heads(bias(self.key), groups),
-            by_heads(bias(self.value), groups),
+            split.by_heads(bias(self.query), heads),
+            split.by_heads(bias(self.key), groups),
+            split.by_heads(bias(self.value), groups),
             bias(self.output),
             weights.find(f"{norm}.weight"),
             weights.find(f"{norm}.bias"),

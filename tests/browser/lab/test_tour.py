@@ -1,0 +1,46 @@
+"""The lab's guided tour."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+import saddlescope as ss
+
+
+def test_the_tour_sets_the_controls_and_points(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    from saddlescope.lab import _session
+
+    # What the stops compile is not what is tested here: runs of other programs end at once.
+    plain = _session.Simulator.run
+
+    def only_ours(self: Any, setting: ss.Setting, show: Any, button: Any) -> None:
+        if self.is_ready(setting):
+            plain(self, setting, show, button)
+
+    monkeypatch.setattr(_session.Simulator, "run", only_ours)
+    page.click("#open-tour")
+    seen = []
+    for stop in range(6):
+        page.wait_for_selector(f"#tour:has-text('Stop {stop + 1} of 6')")
+        address = page.evaluate(
+            """async () => {
+                while (lab.known.prediction.number !== lab.connection.latest.run || lab.isDirty)
+                    await new Promise((done) => setTimeout(done, 10));
+                return location.hash.slice(1);
+            }"""
+        )
+        seen.append((page.inner_text("#tour h2"), page.get_attribute(".view.shown", "id"), address))
+        if stop < 5:
+            page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Close").click()
+    titles, views, addresses = zip(*seen, strict=True)
+    assert len(set(titles)) == 6
+    assert views[3:] == ("view-particles", "view-loss", "view-memory")
+    for address, field in zip(
+        addresses,
+        ("model=merged", "steps=20000", "rank=2", "seeds=6", "init_scale=1.0", "share=0.4"),
+        strict=True,
+    ):
+        assert field in address.split("&")
+    assert page.locator("#tour").is_hidden()

@@ -1,0 +1,130 @@
+"""The lab's views: numbers are those of Python, the playhead moves them, they fit the screen."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+from tests.browser.lab.shown import SETTING, VIEWS, drawn, known, settle
+from tests.browser.opened import OpenedPage
+
+import saddlescope as ss
+from saddlescope.lab.server import Lab
+
+
+def test_the_numbers_drawn_are_those_of_the_api(page: Page, run: ss.Trajectory) -> None:
+    losses = known(page, "known.seeds.map((_, seed) => [...known.loss(seed)])")
+    np.testing.assert_allclose(losses, run.loss, rtol=1e-9)
+    lines = page.evaluate(
+        "lab.cards.cards.get('loss').picture.lines.map((line) => [...line.y]).reverse()"
+    )
+    # The seed that is shown is drawn last, over the others.
+    np.testing.assert_allclose(lines[0], run.loss[0], rtol=1e-9)
+    prediction = ss.predict(SETTING, by="quadrature")
+    levels = page.evaluate("lab.cards.cards.get('loss').picture.levels.map((one) => one.value)")
+    assert levels == list(prediction.plateau_losses or ())
+    marks = page.evaluate("lab.cards.cards.get('loss').picture.marks.map((one) => one.x)")
+    expected = [time for seed in prediction.seeds for time in seed.drop_times if time is not None]
+    assert marks == pytest.approx(expected)
+    effective = known(page, "[...known.map()]")
+    np.testing.assert_allclose(
+        effective, run.dataset["effective_map"].to_numpy()[0, -1].reshape(-1), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_crossings_and_the_nearest_fixed_point(page: Page, run: ss.Trajectory) -> None:
+    times = known(page, "known.seeds.map((_, seed) => known.crossing(seed, 0))")
+    measured = run.summary()["drop_time"].to_numpy()[:, 0]
+    # Records are five steps apart, and the page goes straight between them.
+    np.testing.assert_allclose(times, measured, rtol=0.01)
+    near = known(page, "known.nearest().point.subset")
+    points = ss.theory.fixed_points(SETTING.task)
+    final = run.dataset["effective_map"].to_numpy()[0, -1]
+    distances = [float(np.linalg.norm(final - point.effective_map)) for point in points]
+    assert tuple(near) == points[int(np.argmin(distances))].subset
+
+
+def test_which_algorithm_it_runs_is_what_the_api_says(page: Page, run: ss.Trajectory) -> None:
+    page.wait_for_selector("#view-algorithm canvas")
+    names = known(page, "known.prompts.names")
+    distances = dict(zip(names, known(page, "known.distances()"), strict=True))
+    weights = run.weights(seed=0)
+    found = ss.identify_algorithm(
+        lambda prompts: SETTING.model.predict(weights, prompts),
+        SETTING.task,
+        SETTING.task.sample(256, seed=0),  # type: ignore[attr-defined]
+    )
+    for name, distance in zip(found.names, found.distances, strict=True):
+        assert distances[name] == pytest.approx(distance, rel=1e-5, abs=1e-12)
+    assert "nearest" in page.inner_text("#view-algorithm .note")
+
+
+def test_the_playhead_moves_every_view(page: Page) -> None:
+    before = {view: drawn(page, view) for view in VIEWS}
+    page.locator("#playhead").focus()
+    page.keyboard.press("Home")
+    assert known(page, "known.now") == 0
+    after = {view: drawn(page, view) for view in VIEWS}
+    still = {view for view in VIEWS if before[view] == after[view]}
+    # The law is over starts, and no task comes back here.
+    assert still == {"law", "memory"}
+    box = page.locator("#view-loss .u-over").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] * 0.25, box["y"] + box["height"] / 2)
+    end = float(SETTING.method.end)
+    assert known(page, "known.moment") == pytest.approx(end / 4, rel=0.05)
+    page.click("#play")
+    page.wait_for_timeout(300)
+    page.click("#play")
+    assert known(page, "known.moment") > end / 4
+
+
+def test_another_seed_is_shown(page: Page, run: ss.Trajectory) -> None:
+    page.select_option("#seed", "2")
+    values = page.evaluate("lab.cards.cards.get('values').picture.lines[0].y.at(-1)")
+    page.select_option("#seed", "0")
+    assert values == pytest.approx(float(run.dataset["v"].to_numpy()[2, -1, 0]), rel=1e-5)
+
+
+def test_a_prompt_is_drawn_anew(page: Page) -> None:
+    before = known(page, "[...known.prompts.arrays.x.data]")
+    page.click(".resample")
+    while known(page, "known.prompts.seed") == 0:
+        page.wait_for_timeout(20)
+    seed = known(page, "known.prompts.seed")
+    expected = SETTING.task.sample(256, seed=seed).x[0]  # type: ignore[attr-defined]
+    after = known(page, "[...known.prompts.arrays.x.data]")
+    assert after != before
+    np.testing.assert_array_equal(after, expected.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "scheme"), [(1280, 720, "light"), (1440, 900, "dark"), (390, 844, "light")]
+)
+def test_it_fits_the_screen(
+    browser: Browser, lab: Lab, width: int, height: int, scheme: str
+) -> None:
+    visit = OpenedPage(browser, lab.address, scheme, width=width)
+    visit.page.set_viewport_size({"width": width, "height": height})
+    settle(visit.page)
+    wider = visit.page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert wider <= 0
+    loss = visit.page.locator("#view-loss").bounding_box()
+    assert loss is not None
+    assert loss["width"] > min(width * 0.45, 340)
+    if width > 1000:
+        # The loss and the next row are seen without scrolling.
+        values = visit.page.locator("#view-values").bounding_box()
+        assert values is not None
+        assert values["y"] + values["height"] < height
+    visit.context.close()
+
+
+def test_nothing_complained_and_nothing_left_the_machine(opened: OpenedPage, lab: Lab) -> None:
+    own = f"http://127.0.0.1:{lab.port}/"
+    elsewhere = [
+        url for url in opened.requests if not url.startswith((own, "data:", "blob:", "ws://127.0."))
+    ]
+    assert opened.requests
+    assert elsewhere == []
+    assert opened.complaints == []
