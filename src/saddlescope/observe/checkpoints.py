@@ -11,6 +11,7 @@ import numpy as np
 from saddlescope.checks import AnyArray, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.observe._digest import digest_of
+from saddlescope.observe._extras import require
 from saddlescope.observe._heads import HeadOptions
 from saddlescope.observe._opened import Opened, opened
 from saddlescope.observe._places import Checkpoint, find_checkpoints
@@ -58,6 +59,7 @@ def observe_checkpoints(
     read again: the same call goes on where it was interrupted. The losses in `trainer_state.json`,
     or in the log that `log` names, are kept beside. Other options are those of `look`.
     """
+    require("torch")
     given = {} if heads is None else {"heads": whole_number("heads", heads)}
     options = HeadOptions(directions, fold_norms, adapter)
     found = find_checkpoints([places] if isinstance(places, str | Path) else places)
