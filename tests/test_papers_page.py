@@ -1,13 +1,13 @@
-"""The index from the papers: every link leads somewhere, and every number that is cited is in it."""
+"""The index from the papers: each link leads somewhere, and each number cited is in it."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from tests.links import ROOT, has_test, resolve
 
 from saddlescope.figures import FIGURES
-from tests.links import ROOT, has_test, resolve
 
 PAGE = (ROOT / "docs/papers.md").read_text("utf-8")
 THEORY = (ROOT / "docs/theory.md").read_text("utf-8")

@@ -112,6 +112,9 @@ def test_a_verb_names_the_extra_that_it_needs(
     refused = clean.run("saddlescope", *words, code=2).stderr
     assert install in refused
     assert len(refused.splitlines()) == 1
+    # The page of error messages quotes it.
+    said = refused.strip().removeprefix("saddlescope: ")
+    assert f"`{said}`" in (ROOT / "docs/errors.md").read_text("utf-8")
 
 
 def test_every_promise_names_tests_that_are_there() -> None:
