@@ -47,8 +47,7 @@ def with_measured(text: str, records: dict[str, dict[str, Any]]) -> str:
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     rows = [
-        (row.what, _machine(name, record), duration(row.ours), duration(row.baseline), row.against)
-        + (row.times_faster,)
+        (row.what, _machine(name, record), *_beside(row))
         for name, record in records.items()
         for subject in record["subjects"].values()
         for row in map(Row.from_dict, subject["rows"])
@@ -74,6 +73,10 @@ def _record(name: str, record: dict[str, Any]) -> list[str]:
     for subject in record["subjects"].values():
         lines += [f"### {subject['title']}\n", *_tables(subject)]
     return lines
+
+
+def _beside(row: Row) -> tuple[str, ...]:
+    return duration(row.ours), duration(row.baseline), row.against, row.times_faster
 
 
 def _machine(name: str, record: dict[str, Any]) -> str:

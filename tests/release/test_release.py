@@ -94,6 +94,11 @@ def test_a_figure_is_reproduced_without_extras(clean: CleanEnvironment, tmp_path
     assert (tmp_path / "index.html").is_file()
 
 
+def test_the_help_of_the_lab_names_the_extra_that_it_needs(clean: CleanEnvironment) -> None:
+    shown = clean.run("saddlescope", "lab", "--help").stdout
+    assert "pip install 'saddlescope[lab]'" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -107,7 +112,6 @@ def test_a_verb_names_the_extra_that_it_needs(
     words: list[str], extra: str, clean: CleanEnvironment
 ) -> None:
     install = f"pip install 'saddlescope[{extra}]'"
-    assert install in " ".join(clean.run("saddlescope", words[0], "--help").stdout.split())
     (clean.folder / "weights.pt").write_bytes(b"PK")
     refused = clean.run("saddlescope", *words, code=2).stderr
     assert install in refused
