@@ -20,8 +20,8 @@ class Row:
     number: str
     tag: str
     function: str
-    test: str
     figure: str
+    test: str
 
 
 def rows() -> Iterator[Row]:
