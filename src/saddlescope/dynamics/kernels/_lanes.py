@@ -111,7 +111,7 @@ class Block:
     def _places(self, mask: Lane) -> list[tuple[Lane | int, Lane]]:
         """Where each entry of a lane lies in a flat vector, and whether there is one."""
         own = self.kernel.heads(self.layout)
-        places = []
+        places: list[tuple[Lane | int, Lane]] = []
         starts = accumulate((prod(shape) for _, shape in self.layout.shapes), initial=0)
         for (_, shape), start in zip(self.layout.shapes, starts, strict=False):
             stride = prod(shape[1:])

@@ -15,15 +15,15 @@ import jax
 import numpy as np
 import xarray as xr
 
-from saddlescope.dynamics import train
+from saddlescope.dynamics import GradientFlow, train
 from saddlescope.errors import CannotRead
 from saddlescope.figures.zhang.staircase import STAIRCASE
 from saddlescope.running.files import write_text
-from saddlescope.setting import Setting
 from saddlescope.theory import drop_time_law
 from saddlescope.theory.parametrisation import population_law
 
 STARTS = 10**6
+SCALE = 0.01
 # Nine of a million starts should not have dropped when the run ends.
 _LAST_SHARE = 1 - 9e-6
 # The drops are counted at times that should part the starts so.
@@ -31,13 +31,6 @@ _SHARES = np.concatenate(
     [[1e-5, 1e-4], np.linspace(1e-3, 0.999, 999), [0.9995, 0.9999, 0.99995, 0.99999]]
 )
 _FILE = Path(__file__).with_name("drop-times.json")
-
-
-def setting() -> Setting:
-    """What was trained."""
-    base = STAIRCASE.replace(keep="drops", seeds=STARTS)
-    law = drop_time_law(base.model, population_law(base.task), base.init.init_scale)
-    return base.replace(until=100 * math.ceil(law.quantiles(_LAST_SHARE) / 100))
 
 
 def recorded() -> xr.Dataset:
@@ -61,8 +54,9 @@ def digest() -> str:
 
 def record(path: Path) -> None:
     """Train all starts, twice, since the first time compiles, and count their first drops."""
-    own = setting()
-    law = drop_time_law(own.model, population_law(own.task), own.init.init_scale)
+    law = drop_time_law(STAIRCASE.model, population_law(STAIRCASE.task), SCALE)
+    flow = GradientFlow(until=100.0 * math.ceil(law.quantiles(_LAST_SHARE) / 100))
+    own = STAIRCASE.replace(method=flow, init_scale=SCALE, keep="drops", seeds=STARTS)
     seconds = []
     for _ in range(2):
         began = time.perf_counter()
@@ -70,14 +64,14 @@ def record(path: Path) -> None:
         seconds.append(round(time.perf_counter() - began, 2))
     # Those that have not dropped are NaN, which comes last.
     first = np.sort(run.dataset["drop_time"].to_numpy()[:, 0])
-    times = np.append(law.quantiles(_SHARES).round(1), own.method.until)
+    times = np.append(law.quantiles(_SHARES).round(1), flow.until)
     found = {
         "starts": STARTS,
-        "init_scale": own.init.init_scale,
-        "until": own.method.until,
+        "init_scale": SCALE,
+        "until": flow.until,
         "device": jax.devices()[0].device_kind,
         "solver": run.dataset.attrs.get("solver", "xla"),
-        "rtol": own.method.rtol,
+        "rtol": flow.rtol,
         "seconds": seconds[1],
         "seconds_with_compiling": seconds[0],
         "time": times.tolist(),
