@@ -15,7 +15,7 @@ TEST_ENV := JAX_PLATFORMS=cpu MPLBACKEND=Agg OMP_NUM_THREADS=1 OPENBLAS_NUM_THRE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test soak lint bench docs clean browser
+.PHONY: help run test soak lint bench docs dist clean browser
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ bench: $(FULL) ## Measure speed, and print it as a table
 
 docs: $(FULL) ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+dist: $(FULL) ## Build the source archive and the wheel into dist
+	$(BIN)/python -m hatchling build
 
 clean: ## Remove the environment and all that was built
 	rm -rf $(VENV) out build dist docs/_build

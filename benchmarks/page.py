@@ -1,4 +1,4 @@
-"""`python -m benchmarks.page`: write docs/speed.md from what is recorded."""
+"""`python -m benchmarks.page`: write docs/speed.md and README's table from what is recorded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks.table import Row, Scaling, duration
 
 RECORDED = Path(__file__).parent / "recorded"
 PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+README = Path(__file__).parents[1] / "README.md"
 
 _HEAD = """\
 # How fast it is
@@ -18,6 +19,17 @@ Every number was measured beside its baseline in the same run; what matters is t
 is what was aimed at, and one that was missed says so. This page is what `python -m benchmarks.page`
 makes of `benchmarks/recorded/`.
 """
+
+# What README compares with: how the authors wrote it, what one writes oneself, and the usual tools.
+_PEERS = (
+    "PyTorch, full attention",
+    "SVD of the dense product",
+    "SciPy LSODA, one seed",
+    "plain vmap",
+    "plain vmap of diffrax",
+    "a CUDA kernel written by hand",
+)
+_MARKS = "<!-- measured -->\n", "<!-- end of measured -->"
 
 
 def page(records: dict[str, dict[str, Any]]) -> str:
@@ -29,6 +41,22 @@ def page(records: dict[str, dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
+def with_measured(text: str, records: dict[str, dict[str, Any]]) -> str:
+    """A text whose part between the marks is the table of what was measured beside others."""
+    begin, end = _MARKS
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    rows = [
+        (row.what, _machine(name, record), *_beside(row))
+        for name, record in records.items()
+        for subject in record["subjects"].values()
+        for row in map(Row.from_dict, subject["rows"])
+        if row.against in _PEERS and "float32" not in row.what
+    ]
+    head = ("what", "on", "ours", "theirs", "they are", "times faster")
+    return "\n".join([before + begin, *_table(head, rows), end + after])
+
+
 def recorded() -> dict[str, dict[str, Any]]:
     """All records that are kept."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(RECORDED.glob("*.json"))}
@@ -36,16 +64,24 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 def _record(name: str, record: dict[str, Any]) -> list[str]:
     machine = record["machine"]
-    device = machine["processor"] if name == "cpu" else machine["device"]
     kind = "a processor" if name == "cpu" else "a GPU"
     lines = [
         f"## On {kind}\n",
-        f"{device}, {machine['cores']} cores, Python {machine['python']}, "
+        f"{_machine(name, record)}, {machine['cores']} cores, Python {machine['python']}, "
         f"JAX {machine['jax']}: `{record['command']}`.\n",
     ]
     for subject in record["subjects"].values():
         lines += [f"### {subject['title']}\n", *_tables(subject)]
     return lines
+
+
+def _beside(row: Row) -> tuple[str, ...]:
+    return duration(row.ours), duration(row.baseline), row.against, row.times_faster
+
+
+def _machine(name: str, record: dict[str, Any]) -> str:
+    machine: dict[str, str] = record["machine"]
+    return machine["processor" if name == "cpu" else "device"]
 
 
 def _tables(subject: dict[str, Any]) -> list[str]:
@@ -100,3 +136,4 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page(recorded()))
+    README.write_text(with_measured(README.read_text(), recorded()))

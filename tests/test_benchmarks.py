@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.__main__ import main
-from benchmarks.page import PAGE, page, recorded
+from benchmarks.page import PAGE, README, page, recorded, with_measured
 from benchmarks.table import Row
 
 
@@ -12,6 +12,20 @@ def test_the_page_shows_what_is_recorded() -> None:
     records = recorded()
     assert records
     assert page(records) == PAGE.read_text(), "python -m benchmarks.page writes it"
+
+
+def test_readme_has_the_numbers_that_are_recorded() -> None:
+    text = README.read_text()
+    assert text.count("<!-- measured -->") == text.count("<!-- end of measured -->") == 1
+    assert with_measured(text, recorded()) == text, "python -m benchmarks.page writes it"
+
+
+def test_a_number_that_was_changed_by_hand_is_noticed() -> None:
+    text = README.read_text()
+    row = next(line for line in text.splitlines() if "| plain vmap |" in line)
+    other = text.replace(row, row.replace("| plain", "| 9 | plain"))
+    assert other != text
+    assert with_measured(other, recorded()) == text
 
 
 def test_a_record_is_of_a_whole_run() -> None:

@@ -43,11 +43,29 @@ def _show(value: object) -> str:
 
 
 class SaddlescopeError(Exception):
-    """Base of every error that Saddlescope raises on purpose."""
+    """Base of every error that Saddlescope raises on purpose.
+
+    >>> import saddlescope as ss
+    >>> try:
+    ...     ss.load("no/such/run")
+    ... except ss.SaddlescopeError as problem:
+    ...     print(type(problem).__name__)
+    CannotRead
+    """
 
 
 class InvalidInput(SaddlescopeError, ValueError):
-    """An input that cannot be used: `field = value: what is allowed`."""
+    """An input that cannot be used: `field = value: what is allowed`.
+
+    >>> import saddlescope as ss
+    >>> ss.InvalidInput("heads", 0, "must be at least 1")
+    InvalidInput('heads = 0: must be at least 1')
+    >>> try:
+    ...     ss.SeparateAttention(heads=0)
+    ... except ss.InvalidInput as problem:
+    ...     print(problem.field, problem.value)
+    heads 0
+    """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field} = {_show(value)}: {allowed}")
@@ -60,15 +78,40 @@ class InvalidInput(SaddlescopeError, ValueError):
 
 
 class TheoryDoesNotApply(SaddlescopeError):
-    """Theory was asked where it makes no statement; the message says why and what still holds."""
+    """Theory was asked where it makes no statement; the message says why and what still holds.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> try:
+    ...     ss.theory.escape_direction(ss.SeparateAttention(heads=2), task, subset=[0])
+    ... except ss.TheoryDoesNotApply as silence:
+    ...     print(str(silence).partition(":")[0])
+    M({0}) has index 0
+    """
 
 
 class CannotRead(SaddlescopeError):
-    """A saved run that is missing, damaged or of another format."""
+    """A saved run that is missing, damaged or of another format.
+
+    >>> import saddlescope as ss
+    >>> try:
+    ...     ss.load("no/such/run")
+    ... except ss.CannotRead as problem:
+    ...     print(problem)
+    path = 'no/such/run': there is no saved run
+    """
 
 
 class CannotWrite(SaddlescopeError):
-    """A file that the system refuses to write: a full disk, a forbidden folder."""
+    """A file that the system refuses to write: a full disk, a forbidden folder.
+
+    `path` is the file or folder, `problem` what the system said of it.
+
+    >>> import saddlescope as ss
+    >>> from pathlib import Path
+    >>> print(ss.CannotWrite(Path("run"), PermissionError(13, "Permission denied")))
+    path = 'run': cannot be written: Permission denied
+    """
 
     def __init__(self, path: Path, problem: OSError) -> None:
         reason = problem.strerror or type(problem).__name__
@@ -81,6 +124,17 @@ class Interrupted(SaddlescopeError):
     `snapshot` holds all that was computed: `snapshot.dataset` the records, `snapshot.result` the
     result so far; `resume(snapshot)` goes on. `signal` is the number of the signal that stopped it,
     None where an observer did.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> stop = ss.StopWhen(lambda snapshot: True)
+    >>> try:
+    ...     ss.train(model, task, method=method, observers=[stop])
+    ... except ss.Interrupted as stopped:
+    ...     run = ss.resume(stopped.snapshot)
+    >>> run.loss.shape
+    (1, 21)
     """
 
     def __init__(self, snapshot: Snapshot, signal: int | None = None) -> None:

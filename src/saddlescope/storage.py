@@ -47,7 +47,17 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
 
 
 def load(path: str | Path) -> Trajectory:
-    """Load a trajectory that `save` wrote."""
+    """Load a trajectory that `save` wrote.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ss.load(run.save(f"{folder}/run")).equals(run)
+    True
+    """
     import zarr
 
     target = as_path("path", path)

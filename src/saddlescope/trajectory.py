@@ -31,7 +31,12 @@ __all__ = ["Outcome", "Outcomes", "Result", "Trajectory"]
 
 
 class Result(StrEnum):
-    """How a seed's run ended."""
+    """How a seed's run ended.
+
+    >>> import saddlescope as ss
+    >>> [result.value for result in ss.Result]
+    ['finished', 'converged', 'diverged', 'interrupted']
+    """
 
     FINISHED = "finished"
     CONVERGED = "converged"
@@ -41,7 +46,15 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one seed's run ended; `message` says what happened to a diverged one, and the cure."""
+    """How one seed's run ended; `message` says what happened to a diverged one, and the cure.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> run.outcomes[0]
+    Outcome(result=<Result.FINISHED: 'finished'>, message='')
+    """
 
     result: Result
     message: str = ""
@@ -53,6 +66,8 @@ _RESULTS = tuple(Result)
 
 class Outcomes:
     """How each seed's run ended: an `Outcome` a seed, held as arrays.
+
+    `codes` are results by number, [S], `messages` those of seeds that have one.
 
     >>> ended = Outcomes.of(Outcome(Result.FINISHED), Outcome(Result.DIVERGED, "try less"))
     >>> ended[1].message, ended.are(Result.FINISHED)
@@ -120,6 +135,13 @@ class Trajectory:
     `dataset` is an `xarray.Dataset` over (seed, time, …) with the loss, the weights, the effective
     map and the conserved quantities, or over (quantile, …) where quantiles were kept; `outcomes`
     tells how each seed ended; `state` holds what exact continuation needs.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> run.loss.shape, dict(run.dataset["k"].sizes)
+    ((1, 3), {'seed': 1, 'time': 3, 'head': 2, 'rank': 1, 'dim': 2})
     """
 
     dataset: xr.Dataset

@@ -27,7 +27,12 @@ T = TypeVar("T")
 
 
 class Parametrisation(Enum):
-    """How keys and queries make up the effective map, which decides which theory speaks of it."""
+    """How keys and queries make up the effective map, which decides which theory speaks of it.
+
+    >>> import saddlescope as ss
+    >>> ss.SeparateAttention(heads=2).parametrisation
+    <Parametrisation.SEPARATE: 'separate'>
+    """
 
     MERGED = "merged"
     """One matrix a head."""
@@ -47,6 +52,12 @@ class AbstractAttention(abc.ABC):
 
     A model of your own is a frozen dataclass that derives from this one, or from
     `AbstractLinearAttention` where it has an effective map. `examples/own_model.py` is one.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> model.shapes(task.dimension)
+    {'v': (2,), 'k': (2, 1, 2), 'q': (2, 1, 2)}
     """
 
     heads: int
@@ -165,6 +176,13 @@ class AbstractLinearAttention(AbstractAttention):
     `activation="softmax"` the same weights are put to another use, and W says nothing.
 
     - `blocks`: `reduced`, or `full` where all blocks of value, key and query train (T5).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.EigenvectorStart(0, init_scale=.5).weights(model, task, seed=0)
+    >>> model.effective_map(weights).round(3).tolist()  # Σ v k qᵀ
+    [[0.125, 0.0], [0.0, 0.0]]
     """
 
     blocks: str = "reduced"

@@ -64,6 +64,10 @@ class TwoLayerNetwork(AbstractNetwork):
     $z = \mathrm{vec}(\beta x_q^\top)$. There are `heads` hidden units, with weights `output[H]` and
     `hidden[H, D²]`. With `hidden` holding the stacked columns of $U_i$ it is `MergedAttention`,
     step by step.
+
+    >>> import saddlescope as ss
+    >>> ss.TwoLayerNetwork(heads=3).shapes(dimension=2)
+    {'output': (3,), 'hidden': (3, 4)}
     """
 
     heads: int
@@ -115,6 +119,10 @@ class ConvolutionalNetwork(AbstractNetwork):
 
     $K_i$ slides one kernel $k_i$ of length D over z with stride D. Weights `output[H]`,
     `kernel[H, D]`, `hidden[H, D]`. It is rank-one `SeparateAttention`, step by step.
+
+    >>> import saddlescope as ss
+    >>> ss.ConvolutionalNetwork(heads=3).shapes(dimension=2)
+    {'output': (3,), 'kernel': (3, 2), 'hidden': (3, 2)}
     """
 
     heads: int

@@ -40,6 +40,13 @@ class AbstractStart(abc.ABC):
     """Gives the initial weights of each seed.
 
     - `init_scale`: w, the scale of random weights.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> start = ss.RandomStart(.01)
+    >>> {name: array.shape for name, array in start.weights(model, task, seed=3).items()}
+    {'v': (2,), 'k': (2, 1, 2), 'q': (2, 1, 2)}
     """
 
     @abc.abstractmethod
@@ -68,7 +75,14 @@ class AbstractStart(abc.ABC):
 @kind("init", "random")
 @dataclass(frozen=True)
 class RandomStart(AbstractStart):
-    """The papers' random start of a scale w: $v_i \\sim N(0, w^2/H)$, … (section 0)."""
+    """The papers' random start of a scale w: $v_i \\sim N(0, w^2/H)$, … (section 0).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> ss.RandomStart(.01).weights(model, task, seed=0)["v"].round(4).tolist()
+    [-0.0015, -0.0034]
+    """
 
     init_scale: float = 0.01
 
@@ -92,6 +106,13 @@ class BalancedStart(AbstractStart):
 
     - `direction`: `random` balances the papers' random start; `aligned` takes, for merged
       attention, every key–query matrix along the drive (T10; at Λ = I this is T9's own start).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.BalancedStart(.1).weights(model, task, seed=0)
+    >>> all(abs(part).max() < 1e-15 for part in model.conserved(weights).values())
+    True
     """
 
     init_scale: float = 0.01
@@ -121,6 +142,13 @@ class FixedPointStart(AbstractStart):
     - `subset`: eigenvectors, counted from 0 in falling order of eigenvalue.
     - `init_scale`: that of a random perturbation drawn as the papers' start (0: exactly on the
       fixed point).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.FixedPointStart([0]).weights(model, task, seed=0)
+    >>> model.effective_map(weights).round(4).tolist()  # ξ₁ on the first eigenvector alone
+    [[2.2963, 0.0], [0.0, 0.0]]
     """
 
     subset: Sequence[int]
@@ -161,6 +189,12 @@ class EigenvectorStart(AbstractStart):
 
     - `direction`: the eigenvector, counted from 0 in falling order of eigenvalue.
     - `init_scale`: the length of its value, key and query.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> ss.EigenvectorStart(1, init_scale=.1).weights(model, task, seed=0)["k"].tolist()
+    [[[0.0, 0.1]], [[0.0, 0.0]]]
     """
 
     direction: int = 0
@@ -186,6 +220,14 @@ class GivenStart(AbstractStart):
 
     - `arrays`: the weights by name.
     - `labelled`: the seeds along the leading axis, 0 to n − 1 by default.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> on_the_first = [[[1., 0.]], [[0., 0.]]]
+    >>> start = ss.GivenStart({"v": [1., 0.], "k": on_the_first, "q": on_the_first})
+    >>> model.effective_map(start.weights(model, task, seed=0)).tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
     """
 
     arrays: Mapping[str, ArrayLike]

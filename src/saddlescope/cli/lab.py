@@ -22,6 +22,8 @@ Examples:
   saddlescope lab --host 0.0.0.0 --token "$(openssl rand -hex 16)"
 
 Without fields it opens at the staircase of separate attention. Ctrl-C ends it.
+
+It needs the extra `lab`: pip install 'saddlescope[lab]'.
 """
 
 # Seconds between two looks at whether to stop: a signal is answered by another thread.

@@ -31,7 +31,8 @@ Examples:
 Reads safetensors, Hugging Face's checkpoint folders and state dicts (.pt, never arbitrary pickle).
 Writes OUT/index.html and prints what happened: stages, and the heads that changed most. What was
 observed before is not read again; an interrupted command goes on when it is given again. The exit
-code is 1 if a checkpoint could not be read.
+code is 1 if a checkpoint could not be read. Measuring needs the extra `observe`:
+pip install 'saddlescope[observe]'.
 """
 
 

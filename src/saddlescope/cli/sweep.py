@@ -31,7 +31,8 @@ Examples:
   saddlescope sweep page runs/scales                         a page with the axes as sliders
 
 A plan is a TOML file with a [base], [axes] over its fields, and what to keep; docs/sweeps.md and
-examples/sweeps show some. Whatever is interrupted or killed, the same command goes on.
+examples/sweeps show some. Whatever is interrupted or killed, the same command goes on. More than
+one process needs the extra `cluster`: pip install 'saddlescope[cluster]'.
 """
 RUN = """Run a plan, or go on with it.
 

@@ -39,7 +39,14 @@ def time_cell(time: float | None, is_open: bool) -> str:
 
 @dataclass(frozen=True)
 class PredictedPoint:
-    """A fixed point: the eigenvectors it has learned (from 0), its loss and its index (T16)."""
+    """A fixed point: the eigenvectors it has learned (from 0), its loss and its index (T16).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> [point.subset for point in ss.predict(model, task).fixed_points]
+    [(), (0,), (1,), (0, 1)]
+    """
 
     subset: tuple[int, ...]
     loss: float
@@ -51,6 +58,15 @@ class PredictedSeed:
     """The drop times of one seed, from its initial weights alone.
 
     None: not by `until`, or not predicted, which a note says.
+
+    `drop_times` are in the order of the drops.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> (seed,) = ss.predict(model, task, seeds=[7]).seeds
+    >>> seed.seed, len(seed.drop_times)
+    (7, 2)
     """
 
     seed: int
@@ -78,7 +94,17 @@ class PredictedSeed:
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """The theory of one setting: prints as tables."""
+    """The theory of one setting: prints as tables.
+
+    `fixed_points` are listed where they are few.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> prediction = ss.predict(model, task, init_scale=.01)
+    >>> [round(level, 4) for level in prediction.plateau_losses]
+    [0.7, 0.3326, 0.0617]
+    """
 
     plateau_losses: tuple[float, ...] | None
     least_loss: float
@@ -201,7 +227,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class DropComparison:
-    """One drop of the loss; None where there is none."""
+    """One drop of the loss; None where there is none.
+
+    `time` is measured, `predicted_time` comes from the initial weights alone.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> first = run.compare().seeds[0].drops[0]
+    >>> first.number, first.time  # none by the end of so short a run
+    (1, None)
+    """
 
     number: int
     """Counted from 1."""
@@ -225,7 +262,16 @@ class DropComparison:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """One seed's run beside its prediction."""
+    """One seed's run beside its prediction.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> seed = run.compare().seeds[0]
+    >>> seed.result.value, [drop.number for drop in seed.drops]
+    ('finished', [1, 2])
+    """
 
     seed: int
     result: Result
@@ -238,7 +284,15 @@ class SeedComparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A run beside its prediction: prints as a table."""
+    """A run beside its prediction: prints as a table.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> [seed.result.value for seed in run.compare().seeds]
+    ['finished']
+    """
 
     plateau_losses: tuple[float, ...] | None
     """The levels that the theory predicts (T7), None where it makes no statement."""

@@ -38,7 +38,17 @@ _HEADINGS = ("algorithm", "distance")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmDistances:
-    """How far a predictor is from each algorithm, in the mean square on probe prompts."""
+    """How far a predictor is from each algorithm, in the mean square on probe prompts.
+
+    `names` are the algorithms', `distances` those to them, [A]; `error` is the predictor's own mean
+    square to the label, `label_power` the label's.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> found = ss.identify_algorithm(ss.theory.least_squares, task)
+    >>> found.nearest
+    'least_squares'
+    """
 
     names: tuple[str, ...]
     distances: Float[np.ndarray, " A"]
@@ -124,6 +134,8 @@ def trace_algorithms(
     of the algorithm at the least one over (seed, time), empty where a seed has diverged, and
     `error` the model's own mean-square error there. `task` is needed where the run was trained on
     given data; the other arguments are those of `identify_algorithm`.
+
+    `candidates` are the algorithms to compare with, those of the task by default.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .1], context_length=31)

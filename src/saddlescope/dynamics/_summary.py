@@ -75,7 +75,17 @@ class Summary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The few numbers of a setting's seeds, and how each of them ended."""
+    """The few numbers of a setting's seeds, and how each of them ended.
+
+    `initial_loss` and `final_loss` are [S].
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> (few,) = ss.summarise_many([ss.Setting(model, task, method, seeds=3)])
+    >>> few.final_loss.shape, few.outcomes[0].result
+    ((3,), <Result.FINISHED: 'finished'>)
+    """
 
     outcomes: Outcomes
     initial_loss: FloatArray

@@ -138,6 +138,8 @@ def summarise_many(
 
     They are those of settings that keep drops (`Trajectory.summary`); of others, the final losses.
 
+    `padded_to` is one shape for all of them, so that they share a compiled program.
+
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
     >>> setting = ss.Setting(ss.MergedAttention(heads=2), task, ss.GradientFlow(until=200),
@@ -176,7 +178,16 @@ def make_setting(
     record: Record | ArrayLike | None = None,
     keep: str | None = None,
 ) -> Setting:
-    """The setting that the arguments of `train` name; a setting itself stands alone."""
+    """The setting that the arguments of `train` name; a setting itself stands alone.
+
+    `start` is a run that this one goes on from, in place of `init`.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> ss.make_setting(model, task, method=method, seeds=2).seeds
+    (0, 1)
+    """
     starts = {"init_scale": init_scale, "init": init, "weights": weights, "start": start}
     if isinstance(model, Setting):
         others = {"method": method, "seeds": seeds, "record": record, "keep": keep}
@@ -217,6 +228,17 @@ def resume(
 
     `interrupted` is the snapshot that `Interrupted` carries, of a run or a transformer's training,
     or an interrupted `Trajectory` that was saved.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> stop = ss.StopWhen(lambda snapshot: True)
+    >>> try:
+    ...     ss.train(model, task, method=method, observers=[stop])
+    ... except ss.Interrupted as stopped:
+    ...     run = ss.resume(stopped.snapshot)
+    >>> run.outcomes[0].result
+    <Result.FINISHED: 'finished'>
     """
     if isinstance(interrupted, Snapshot):
         from saddlescope.running.loop import run_job
@@ -233,7 +255,14 @@ def resume(
 
 
 def solver_error(trajectory: Trajectory) -> float:
-    """The largest distance of a flow's recorded losses to those at a tenth of its tolerances."""
+    """The largest distance of a flow's recorded losses to those at a tenth of its tolerances.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientFlow(until=50)
+    >>> ss.solver_error(ss.train(model, task, method=method, record=3)) < 1e-7
+    True
+    """
     _check_trajectory("trajectory", trajectory)
     setting = trajectory.setting
     if not isinstance(setting.method, GradientFlow) or trajectory.time_start > 0:
@@ -250,6 +279,14 @@ def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
     """The loss of every recorded point of a run on a task, [S, T].
 
     Exact on a law (linear attention), the mean square on `Prompts`.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> run = ss.train(model, task, method=method, record=3)
+    >>> longer = ss.InContextRegression([.4, .3], context_length=100)
+    >>> ss.evaluate(run, longer).shape
+    (1, 3)
     """
     from saddlescope.dynamics._evaluate import evaluate_path
 

@@ -17,7 +17,16 @@ __all__ = ["Circuits", "FactoredMatrix", "circuits"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuits:
-    """What each head attends by and what it moves."""
+    """What each head attends by and what it moves.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> W_Q, W_K, W_V = generator.normal(size=(3, 2, 4, 8))
+    >>> heads = ss.measure.circuits(W_Q, W_K, W_V, generator.normal(size=(2, 8, 4)))
+    >>> heads.qk.shape
+    (2, 8, 8)
+    """
 
     qk: FactoredMatrix
     r"""$W_Q^\top W_K$ [..., head, d_model, d_model]: the score of a query token x and a key token

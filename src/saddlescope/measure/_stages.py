@@ -48,7 +48,17 @@ _ROUNDING = 1e-12  # a smaller share of the values than this is no fall
 
 @dataclass(frozen=True)
 class Plateau:
-    """A stretch of time at one level."""
+    """A stretch of time at one level.
+
+    From `start` to `end`, at `level` give or take `uncertainty`.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> time = np.linspace(0, 100, 400)
+    >>> first, last = ss.measure.stages(np.where(time < 40, 1., .5), time).plateaus
+    >>> first.level, last.level
+    (1.0, 0.5)
+    """
 
     start: float
     end: float
@@ -61,7 +71,17 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Drop:
-    """A fall from one plateau to the next."""
+    """A fall from one plateau to the next.
+
+    From `before` at `start` to `after` at `end`; half-way at `time`, give or take `uncertainty`.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> time = np.linspace(0, 100, 400)
+    >>> (drop,) = ss.measure.stages(np.where(time < 40, 1., .5), time).drops
+    >>> round(drop.time), round(drop.height, 2)
+    (40, 0.5)
+    """
 
     start: float
     """When a twentieth of the height is done (up to a quarter where noise hides less)."""
@@ -82,7 +102,15 @@ class Drop:
 
 @dataclass(frozen=True, repr=False)
 class Stages:
-    """The stages of a curve, in order of time: n drops separate n + 1 plateaus."""
+    """The stages of a curve, in order of time: n drops separate n + 1 plateaus.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> time = np.linspace(0, 100, 400)
+    >>> stages = ss.measure.stages(np.where(time < 40, 1., .5), time)
+    >>> len(stages.plateaus), len(stages.drops)
+    (2, 1)
+    """
 
     plateaus: tuple[Plateau, ...]
     drops: tuple[Drop, ...]

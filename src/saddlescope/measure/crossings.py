@@ -30,6 +30,8 @@ def first_crossing(
     that are not finite are left out. A curve that touches a level has crossed it; one that starts
     at a level or beyond it has not, and never will.
 
+    `rising` asks for a crossing upwards, in place of one downwards.
+
     >>> time = np.geomspace(1, 1e4, 200)
     >>> loss = 1 / (1 + (time / 300) ** 4)
     >>> first_crossing(loss, [.5, .2, 1.5], time).round(2).tolist()
@@ -48,6 +50,8 @@ def first_record(curve: Numbers, level: Numbers, *, rising: bool = False) -> Int
     """The first record of each curve at or beyond a level that it did not start beyond; else -1.
 
     Arguments as in `first_crossing`, which lies before this record.
+
+    `rising` asks for a crossing upwards, in place of one downwards.
 
     >>> first_record([[5., 3., 1.], [1., 0., 0.]], 3.0).tolist()
     [1, -1]

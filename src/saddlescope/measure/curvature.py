@@ -44,7 +44,12 @@ _GAUSSIAN = 0.6745  # median of |x| for a standard normal x
 
 
 class CurvatureAxis(StrEnum):
-    """What a curvature is taken along."""
+    """What a curvature is taken along.
+
+    >>> import saddlescope as ss
+    >>> [axis.value for axis in ss.measure.CurvatureAxis]
+    ['time', 'log time']
+    """
 
     TIME = "time"
     LOG_TIME = "log time"
@@ -52,7 +57,15 @@ class CurvatureAxis(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """A curvature signal and the stages that it marks."""
+    """A curvature signal and the stages that it marks.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> time = np.linspace(0, 10, 200)
+    >>> curvature = ss.measure.norm_curvature(1 / (1 + np.exp(5 - 2 * time)), time)
+    >>> curvature.value.shape
+    (200,)
+    """
 
     time: FloatArray
     """The times [T] of even steps of the axis."""

@@ -133,6 +133,8 @@ def copying_scores(circuits: object, W_E: Numbers, W_U: Numbers) -> Array:
     formula (the embedding of most libraries is the transposed of `W_E`). Normalisation layers are
     left out: fold their gains into the weights beforehand. The result is [..., head].
 
+    `circuits` are those of `saddlescope.measure.circuits`.
+
     >>> from saddlescope.measure import circuits
     >>> eye = np.eye(4)
     >>> values = np.stack([eye[:2], -eye[:2]])  # one head copies, the other suppresses

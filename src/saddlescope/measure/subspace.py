@@ -28,7 +28,15 @@ from saddlescope.measure._factored import (
 
 @dataclass(frozen=True, eq=False)
 class SubspaceDistance:
-    """Distances, and where they say nothing."""
+    """Distances, and where they say nothing.
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> one, other = np.diag([1., 0, 0]), np.diag([0, 1., 0])
+    >>> distance = ss.measure.subspace_distance(one, other)
+    >>> float(distance.value), bool(distance.degenerate)
+    (1.0, False)
+    """
 
     value: Measured
     """From 0 (the final row space lies in the current one) to 1 (they are orthogonal)."""

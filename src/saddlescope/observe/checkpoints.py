@@ -11,6 +11,7 @@ import numpy as np
 from saddlescope.checks import AnyArray, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.observe._digest import digest_of
+from saddlescope.observe._extras import require
 from saddlescope.observe._heads import HeadOptions
 from saddlescope.observe._opened import Opened, opened
 from saddlescope.observe._places import Checkpoint, find_checkpoints
@@ -30,6 +31,13 @@ class Observation:
     - `observed`: the steps that were measured; `known`: those that were measured before.
     - `problems`: checkpoints that could not be, each in a line.
     - `remarks`: duplicates, gaps and changes of shape.
+
+    >>> import saddlescope as ss
+    >>> import pathlib, tempfile, torch
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> torch.save(torch.nn.MultiheadAttention(8, 2).state_dict(), folder / "step10.pt")
+    >>> ss.observe.observe_checkpoints([folder], folder / "observed", heads=2).observed
+    (10,)
     """
 
     out: Path
@@ -57,7 +65,16 @@ def observe_checkpoints(
     time and its attention weights are read as they are needed. What was observed before is not
     read again: the same call goes on where it was interrupted. The losses in `trainer_state.json`,
     or in the log that `log` names, are kept beside. Other options are those of `look`.
+
+    >>> import saddlescope as ss
+    >>> import pathlib, tempfile, torch
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> torch.save(torch.nn.MultiheadAttention(8, 2).state_dict(), folder / "step10.pt")
+    >>> done = ss.observe.observe_checkpoints([folder], folder / "observed", heads=2)
+    >>> done.observed, done.problems
+    ((10,), ())
     """
+    require("torch")
     given = {} if heads is None else {"heads": whole_number("heads", heads)}
     options = HeadOptions(directions, fold_norms, adapter)
     found = find_checkpoints([places] if isinstance(places, str | Path) else places)

@@ -26,6 +26,14 @@ def load(path: str | Path) -> xr.Dataset:
     over `index`; `in_context_score` and `probe_loss` over (step). `loss` is over a `loss_step` of
     its own, since losses are known more often. Steps that a restart did again are those of the
     last start. What could not be measured is NaN, and the attribute `problems` says why.
+
+    >>> import saddlescope as ss
+    >>> import pathlib, tempfile, torch
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> torch.save(torch.nn.MultiheadAttention(8, 2).state_dict(), folder / "step10.pt")
+    >>> done = ss.observe.observe_checkpoints([folder], folder / "observed", heads=2)
+    >>> ss.observe.load(done.out).qk_effective_rank.shape
+    (1, 1, 2)
     """
     folder = as_path("path", path)
     kind = store_kind(folder)

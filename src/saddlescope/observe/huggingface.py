@@ -21,6 +21,11 @@ class HuggingFaceCallback(AbstractRecorderCallback, TrainerCallback):
     Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
     knows. `out` is by default the folder `observed` in the Trainer's output folder. The losses are
     those that the Trainer logs, at the steps at which it does.
+
+    `options` are those of `Recorder`.
+
+    >>> import saddlescope as ss
+    >>> callbacks = [ss.observe.HuggingFaceCallback(every=50, out="out/observed")]
     """
 
     def on_train_begin(

@@ -23,6 +23,11 @@ class LightningCallback(AbstractRecorderCallback, Callback):
     Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
     knows. `out` is by default the folder `observed` in the Trainer's. Steps are the optimiser's;
     the loss of a step is that of its last batch where batches are accumulated.
+
+    `options` are those of `Recorder`.
+
+    >>> import saddlescope as ss
+    >>> callbacks = [ss.observe.LightningCallback(every=50, out="out/observed")]
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -96,6 +96,18 @@ class Snapshot(Generic[State, Result]):
 
     `share` of it is done after `seconds`; `dataset` holds the records so far, `result` what has
     come of it (a `Trajectory`, a `Fit`), both made when they are asked for.
+
+    `job` and `state` are what the loop carries out and how far it is, which `resume` needs;
+    `request` is how an observer asks it to stop.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> shares = []
+    >>> look = ss.StopWhen(lambda snapshot: shares.append(snapshot.share))
+    >>> run = ss.train(model, task, method=method, observers=[look])
+    >>> shares[-1]
+    1.0
     """
 
     job: AbstractJob[State, Result]
@@ -140,7 +152,21 @@ class Snapshot(Generic[State, Result]):
 
 
 class AbstractObserver(abc.ABC):
-    """Looks on at every segment border. One that fails is reported and left out from there on."""
+    """Looks on at every segment border. One that fails is reported and left out from there on.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> class Counts(ss.AbstractObserver):
+    ...     borders = 0
+    ...     def observe(self, snapshot):
+    ...         self.borders += 1
+    ...
+    >>> counts = Counts()
+    >>> run = ss.train(model, task, method=method, observers=[counts])
+    >>> counts.borders > 0
+    True
+    """
 
     interval: float = 0.5
     """The seconds after which it wants to look again: a segment lasts about as long as the most

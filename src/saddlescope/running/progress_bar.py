@@ -32,6 +32,8 @@ class ProgressBar(AbstractObserver):
     Nothing is shown where standard error is no terminal. `show` moves it by hand, for work that is
     no training.
 
+    `title` stands in front of the bar.
+
     >>> bar = ProgressBar("training")
     """
 

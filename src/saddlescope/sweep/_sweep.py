@@ -32,6 +32,15 @@ class Estimate:
     - `points`: rows, that is seeds of points.
     - `seconds`: of one core, roughly.
     - `bytes`: of the store, before compression.
+
+    `dimensions` are the axes' lengths, `batches` the compiled calls.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model, method = ss.SeparateAttention(heads=2), ss.GradientDescent(.2, steps=20)
+    >>> base = ss.Setting(model, task, method)
+    >>> ss.Sweep(base, init_scale=[.1, .2], keep=["final_loss"]).estimate().points
+    2
     """
 
     dimensions: dict[str, int]
@@ -63,6 +72,8 @@ class Sweep:
     - `modules`: files with tasks, models and measures of one's own, which workers need.
 
     The plan is checked whole when it is made.
+
+    `axes` are fields of the base by name, each with its values.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)

@@ -74,6 +74,8 @@ def log_range(first: object, last: object, count: object) -> Values:
 def zipped(values: Iterable[object]) -> Values:
     """Values that share the dimension `point` with those of other zipped or random fields.
 
+    `values` has one entry for each point.
+
     >>> zipped([1, 2]).shared
     True
     """

@@ -25,6 +25,10 @@ class AbstractData(abc.ABC):
     """A law of prompts, given prompts, or what was summed up of them.
 
     It offers its loss in the forms that models ask for. A form that it does not have is refused.
+
+    >>> from saddlescope.setting.kinds import kinds_of
+    >>> list(kinds_of("task"))  # what --task takes
+    ['statistics', 'prompts', 'aligned_regression', 'in_context_regression', 'task_pool']
     """
 
     @property
@@ -92,6 +96,13 @@ class AbstractTask(AbstractData):
     A task of your own is a frozen dataclass that derives from this one: its fields are what a user
     can choose, and it offers `context_length`, `dimension` and `moments()`, besides a `sampler()`
     where it is to be trained on by fresh prompts. `examples/own_task.py` is one.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> task.dimension, task.context_length
+    (2, 31)
+    >>> task.moments().drive.round(2).tolist()
+    [[0.16, 0.0], [0.0, 0.09]]
     """
 
     context_length: ContextLengths

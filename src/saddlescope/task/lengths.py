@@ -19,6 +19,8 @@ _ALLOWED = "must be a whole number, at least 1, or lengths with their probabilit
 class ContextLengths:
     """A distribution of the context length N; each prompt is normalised by its own N.
 
+    `lengths` are the values of N, `probabilities` how often each comes.
+
     >>> ContextLengths.uniform(1, 2).mean_inverse
     0.75
     """

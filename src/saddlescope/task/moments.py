@@ -18,6 +18,8 @@ def sandwich(covariance: FloatArray, inner: FloatArray, inverse_length: float) -
     $\Lambda A \Lambda + (\Lambda A^\top \Lambda + \mathrm{tr}(A\Lambda)\,\Lambda)/N$, with
     `inverse_length` $= E[1/N]$ where the length is random. With A = I this is T1 (Z eq. 20).
 
+    `inner` is A, [D, D].
+
     >>> sandwich(np.eye(2), np.eye(2), 1 / 4).tolist()
     [[1.75, 0.0], [0.0, 1.75]]
     """
@@ -33,6 +35,12 @@ class RegressionMoments:
 
     $L(W) = \text{label power} - 2\langle W, \text{drive}\rangle
     + \mathrm{tr}(W^\top B\, W \Lambda_q)$.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> moments = task.moments()
+    >>> moments.loss(0 * moments.drive)
+    0.7
     """
 
     label_power: float
@@ -82,6 +90,15 @@ def regression_moments(
 
     `excess` is what $E[xx^\top\Sigma_w xx^\top]$ has beyond its Gaussian value (T20), none for
     Gaussian inputs.
+
+    `inverse_length` is E[1/N]; covariances are [D, D].
+
+    >>> import saddlescope as ss
+    >>> import numpy as np
+    >>> inputs, tasks = np.diag([.4, .3]), np.eye(2)
+    >>> moments = ss.regression_moments(inputs, tasks, inputs, label_noise=0., inverse_length=1/31)
+    >>> moments.summary.diagonal().round(4).tolist()  # the eigenvalues of E[Λ̂²]
+    [0.1742, 0.0997]
     """
     with np.errstate(over="ignore", invalid="ignore"):
         noise = np.float64(label_noise) ** 2 * inverse_length * covariance

@@ -36,6 +36,12 @@ class Statistics(AbstractData):
     - `count`: how many prompts they are of, none for the exact ones of a law.
     - `context_length`: N where every prompt has the same one, else none.
     - `blocks`: `reduced` or `full`.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> statistics = ss.Statistics.from_batches([task.sample(50)])
+    >>> statistics.second_moment.shape, statistics.count
+    ((4, 4), 50)
     """
 
     second_moment: FloatArray

@@ -26,7 +26,13 @@ Predictor = Callable[[Prompts], Float[np.ndarray, " P"]]
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """A predictor with a name."""
+    """A predictor with a name.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> [algorithm.name for algorithm in ss.theory.algorithms(task)][:3]
+    ['least_squares', 'ridge', 'preconditioned_step']
+    """
 
     name: str
     predictor: Predictor
@@ -76,6 +82,8 @@ def ridge(prompts: Prompts, penalty: float) -> Float[np.ndarray, " P"]:
     The penalty stands beside the sum over the context, not its mean: $\sigma^2$ is Bayes-optimal
     for $\Sigma_w = I$ at every length. At 0 it is `least_squares`.
 
+    One of the algorithms of section 5.
+
     >>> prompts = InContextRegression([.4, .1], 31, label_noise=.5).sample(3, seed=0)
     >>> ridge(prompts, penalty=.25).shape
     (3,)
@@ -91,6 +99,8 @@ def bayes_optimal(prompts: Prompts, task: object) -> Float[np.ndarray, " P"]:
     $w \sim N(0, \Sigma_w)$ and Gaussian noise make it ridge regression with penalty $\sigma^2$ in
     the coordinates in which $\Sigma_w = I$; without noise, the shortest $w$ there that fits. The
     inputs say nothing of $w$, so that it is the same whatever their law.
+
+    One of the algorithms of section 5.
 
     >>> task = InContextRegression([.4, .1], 31, task_covariance=[1., 2.], label_noise=.5)
     >>> bayes_optimal(task.sample(3, seed=0), task).shape

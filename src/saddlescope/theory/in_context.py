@@ -17,7 +17,14 @@ from saddlescope.theory.landscape._singular_modes import any_modes
 
 @dataclass(frozen=True, eq=False)
 class InContextPredictor:
-    r"""The function $\hat y = \beta^\top W x_q$ that linear attention computes (section 2)."""
+    r"""The function $\hat y = \beta^\top W x_q$ that linear attention computes (section 2).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> predictor = ss.theory.in_context_predictor(task)
+    >>> predictor(task.sample(3)).shape
+    (3,)
+    """
 
     effective_map: Float[np.ndarray, "D D"]
 
@@ -65,6 +72,8 @@ def principal_component_regression(
     `spectrum` is the inputs' covariance (a `Spectrum`, eigenvalues or a matrix [D, D]), whose first
     `components` eigenvectors are kept. With all D of them it is `least_squares`.
 
+    One of the algorithms of section 5.
+
     >>> from saddlescope.task import InContextRegression
     >>> prompts = InContextRegression([.4, .3, .2, .1], context_length=31).sample(3, seed=0)
     >>> principal_component_regression(prompts, [.4, .3, .2, .1], components=2).shape
@@ -81,6 +90,8 @@ def principal_component_regression(
 
 def least_squares(prompts: Prompts) -> Float[np.ndarray, " P"]:
     """Ordinary least squares in each prompt, of least norm where the context does not decide.
+
+    One of the algorithms of section 5.
 
     >>> from saddlescope.task import InContextRegression
     >>> prompts = InContextRegression([.4, .3, .2, .1], context_length=31).sample(3, seed=0)

@@ -26,14 +26,22 @@ _NORM_GUARD = 1e-5
 
 
 class Positions(StrEnum):
-    """How a decoder knows where a token stands."""
+    """How a decoder knows where a token stands.
+
+    >>> [positions.value for positions in Positions]
+    ['learned', 'rotary']
+    """
 
     learned = "learned"
     rotary = "rotary"
 
 
 class Activation(StrEnum):
-    """What the MLPs do to their hidden values."""
+    """What the MLPs do to their hidden values.
+
+    >>> [activation.value for activation in Activation]
+    ['relu', 'gelu']
+    """
 
     relu = "relu"
     gelu = "gelu"
@@ -51,6 +59,8 @@ class DecoderShape:
     - `layer_norm`: normalise what each attention, each MLP and the unembedding read.
     - `tied`: unembed with the embedding's own matrix; otherwise W_U is a weight of its own.
     - `outputs`: how many tokens can be predicted; `vocabulary` where none is given.
+
+    `activation` is that of the MLPs.
 
     >>> DecoderShape(vocabulary=64, context=128, layers=2, heads=4, d_model=64).d_head
     16

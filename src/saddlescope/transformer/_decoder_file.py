@@ -17,14 +17,32 @@ _LABEL = "shape"
 
 
 def save_decoder(path: str | Path, decoder: Decoder) -> None:
-    """Save a decoder's weights by name, and its shape."""
+    """Save a decoder's weights by name, and its shape.
+
+    >>> import jax, tempfile
+    >>> from saddlescope.transformer import Decoder, DecoderShape, load_decoder, save_decoder
+    >>> shape = DecoderShape(vocabulary=5, context=8, layers=1, heads=2, d_model=4)
+    >>> path = f"{tempfile.mkdtemp()}/decoder.safetensors"
+    >>> save_decoder(path, Decoder.start(shape, jax.random.key(0)))
+    >>> load_decoder(path).shape.heads
+    2
+    """
     arrays = {name: np.asarray(array) for name, array in decoder.weights.items()}
     shape = json.dumps(dataclasses.asdict(decoder.shape))
     write_bytes(as_path("path", path), pack(arrays, _LABEL, shape))
 
 
 def load_decoder(path: str | Path) -> Decoder:
-    """The decoder that was saved."""
+    """The decoder that was saved.
+
+    >>> import jax, tempfile
+    >>> from saddlescope.transformer import Decoder, DecoderShape, load_decoder, save_decoder
+    >>> shape = DecoderShape(vocabulary=5, context=8, layers=1, heads=2, d_model=4)
+    >>> path = f"{tempfile.mkdtemp()}/decoder.safetensors"
+    >>> save_decoder(path, Decoder.start(shape, jax.random.key(0)))
+    >>> load_decoder(path).shape == shape
+    True
+    """
     shown = f"path = {str(path)!r}"
     try:
         content = as_path("path", path).read_bytes()

@@ -24,7 +24,13 @@ Computed = dict[str, Shaped[Array, "..."]]
 
 
 class AbstractEvaluation(eqx.Module):
-    """Questions whose answers are recorded: computed on the device, finished in NumPy."""
+    """Questions whose answers are recorded: computed on the device, finished in NumPy.
+
+    >>> from saddlescope.transformer import ArithmeticEvaluation, ModularArithmetic
+    >>> source = ModularArithmetic(p=7)
+    >>> ArithmeticEvaluation(source.train, source.test).axes()["test_accuracy"]
+    ()
+    """
 
     @abc.abstractmethod
     def compute(self, decoder: Decoder) -> Computed:
@@ -46,6 +52,14 @@ class LanguageEvaluation(AbstractEvaluation):
     - `in_context_score`: loss late in the context minus loss early in it, see `windows`;
       `early_loss`: the latter.
     - `prefix_matching`: of each head.
+
+    `sequences` are held out, `probes` repeated random tokens.
+
+    >>> import jax
+    >>> source = RepeatedTokens(8, context=16, shortest=2, longest=8)
+    >>> evaluation = LanguageEvaluation.of(source, jax.random.key(0), size=4)
+    >>> evaluation.sequences.shape, evaluation.axes()["prefix_matching"]
+    ((4, 17), ('layer', 'head'))
     """
 
     sequences: Int[Array, "S T"]
@@ -114,6 +128,11 @@ class ArithmeticEvaluation(AbstractEvaluation):
 
     `embedding_power` is the share of each frequency $k = 1 … (p - 1)/2$ in the power of the
     numbers' embeddings, $\|\sum_a W_E[a] e^{-2\pi i ak/p}\|^2$, their mean left out.
+
+    >>> from saddlescope.transformer import ModularArithmetic
+    >>> source = ModularArithmetic(p=7)
+    >>> ArithmeticEvaluation(source.train, source.test).axes()["embedding_power"]
+    ('frequency',)
     """
 
     train: Int[Array, "train 4"]

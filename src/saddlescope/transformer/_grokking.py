@@ -109,12 +109,26 @@ class GrokkingExperiment(AbstractExperiment):
 
 
 def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArray:
-    """The first recorded step at which the accuracy in training reaches a level, [seed]; or NaN."""
+    """The first recorded step at which the accuracy in training reaches a level, [seed]; or NaN.
+
+    >>> import xarray
+    >>> course = {"train_accuracy": (("seed", "step"), [[.2, .95, 1.]])}
+    >>> data = xarray.Dataset(course, {"seed": [0], "step": [0, 10, 20]})
+    >>> memorisation_step(data).values.tolist()
+    [20.0]
+    """
     return _first(dataset, "train_accuracy", accuracy).rename("memorisation")
 
 
 def generalisation_step(dataset: object, *, accuracy: object = 0.9) -> xr.DataArray:
-    """The first recorded step at which the accuracy in the test reaches a level, [seed]; or NaN."""
+    """The first recorded step at which the accuracy in the test reaches a level, [seed]; or NaN.
+
+    >>> import xarray
+    >>> course = {"test_accuracy": (("seed", "step"), [[.2, .95, 1.]])}
+    >>> data = xarray.Dataset(course, {"seed": [0], "step": [0, 10, 20]})
+    >>> generalisation_step(data).values.tolist()
+    [10.0]
+    """
     return _first(dataset, "test_accuracy", accuracy).rename("generalisation")
 
 

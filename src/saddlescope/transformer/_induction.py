@@ -29,7 +29,11 @@ from saddlescope.transformer.sources.text import Encoding, read
 
 
 class Corpus(StrEnum):
-    """What decoders are trained on: repeated random tokens, a text, or bigrams with triggers."""
+    """What decoders are trained on: repeated random tokens, a text, or bigrams with triggers.
+
+    >>> [corpus.value for corpus in Corpus]
+    ['repeated', 'text', 'triggers']
+    """
 
     repeated = "repeated"
     text = "text"
@@ -213,6 +217,15 @@ def emergence(
     head ends as an induction head, with a prefix-matching score of `least_prefix_matching` or more.
     One layer also lowers its loss by the context, since tokens that have occurred are more likely
     to occur again, but by less and without such a head; deep decoders may do without one.
+
+    >>> import numpy, xarray
+    >>> axes = ("layers", "seed", "step")
+    >>> scores = numpy.array([[[0., 0, -3, -4, -4, -4, -4, -4, -4, -4]]])
+    >>> course = {"in_context_score": (axes, scores), "early_loss": (axes, 5 + 0 * scores)}
+    >>> course["prefix_matching"] = ((*axes, "layer", "head"), 0 * scores[..., None, None])
+    >>> steps = {"layers": [2], "seed": [0], "step": 10 * numpy.arange(10)}
+    >>> emergence(xarray.Dataset(course, steps)).item()
+    20.0
     """
     if not isinstance(dataset, xr.Dataset) or "in_context_score" not in dataset:
         raise InvalidInput("dataset", dataset, "must be what InductionExperiment.run returns")

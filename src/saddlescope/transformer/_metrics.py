@@ -26,7 +26,16 @@ def from_bytes(content: bytes) -> xr.Dataset:
 
 
 def save_metrics(dataset: xr.Dataset, path: str | Path) -> None:
-    """Keep metrics in a folder, under the name of what they were made from."""
+    """Keep metrics in a folder, under the name of what they were made from.
+
+    >>> import tempfile, xarray
+    >>> from saddlescope.transformer import load_metrics, save_metrics
+    >>> made_from = {"setting": "one", "inputs": "a text", "data": "another"}
+    >>> folder = tempfile.mkdtemp()
+    >>> save_metrics(xarray.Dataset({"loss": ("step", [2., 1.])}, attrs=made_from), folder)
+    >>> load_metrics(folder).attrs["inputs"]
+    'a text'
+    """
     folder = as_path("path", path)
     make_folder(folder)
     write_bytes(folder / _NAME, to_bytes(dataset))
@@ -35,7 +44,16 @@ def save_metrics(dataset: xr.Dataset, path: str | Path) -> None:
 
 
 def load_metrics(path: str | Path, origin: str | None = None) -> xr.Dataset:
-    """The metrics that a folder keeps; with an `origin`, only if they were made from that."""
+    """The metrics that a folder keeps; with an `origin`, only if they were made from that.
+
+    >>> import tempfile, xarray
+    >>> from saddlescope.transformer import load_metrics, save_metrics
+    >>> made_from = {"setting": "one", "inputs": "a text", "data": "another"}
+    >>> folder = tempfile.mkdtemp()
+    >>> save_metrics(xarray.Dataset({"loss": ("step", [2., 1.])}, attrs=made_from), folder)
+    >>> load_metrics(folder)["loss"].values.tolist()
+    [2.0, 1.0]
+    """
     folder = as_path("path", path)
     sealed = Sealed.read(folder, _KIND)
     if origin is not None and sealed.digest != origin:

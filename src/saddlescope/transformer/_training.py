@@ -39,7 +39,14 @@ _ANSWER = "answer."
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A finished training: its metrics, and the weights with which it ended."""
+    """A finished training: its metrics, and the weights with which it ended.
+
+    >>> from saddlescope.transformer import RepeatedTokens
+    >>> source = RepeatedTokens(8, context=16, shortest=2, longest=8)
+    >>> shape = DecoderShape(8, 16, layers=1, heads=2, d_model=8)
+    >>> fit(shape, source, steps=4, record=3).decoder(seed=0).shape.layers
+    1
+    """
 
     dataset: xr.Dataset
     shape: DecoderShape

@@ -34,6 +34,10 @@ class AbstractMethod(abc.ABC):
     - `batch_size`: how many fresh prompts a step takes.
     - `key`: what the prompts of an ensemble are drawn from, besides the seeds.
     - `precision`: `float64`, or `float32` for speed; what is recorded has it too.
+
+    >>> from saddlescope.setting.kinds import kinds_of
+    >>> list(kinds_of("method"))  # what --method takes
+    ['flow', 'descent', 'stochastic_descent', 'optimiser']
     """
 
     converged: float | None

@@ -146,6 +146,13 @@ class StochasticGradientDescent(AbstractDescent):
     On a law every step draws new prompts, on `Prompts` it draws rows of them. The recorded loss is
     the exact one where it is known, else that on a fixed set of probe prompts. Seed s of an
     ensemble draws prompts of its own, from s and `key`.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> method = ss.StochasticGradientDescent(learning_rate=.1, steps=20, batch_size=8)
+    >>> run = ss.train(ss.SeparateAttention(2), task, method=method, record=3)
+    >>> run.time.tolist()  # a step is 2η of flow time
+    [0.0, 2.0, 4.0]
     """
 
     learning_rate: float

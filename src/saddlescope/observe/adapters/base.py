@@ -27,6 +27,15 @@ class AttentionLayer:
       `W_O[head, d_model, d_head]`; biases `b_Q[head, d_head]` …, `b_O[d_model]`.
     - `gain`, `norm_bias` [d_model]: of the normalisation in front.
     - `notes`: what a reader of the measures must know, each a sentence.
+
+    `b_K` and `b_V` are shaped as `b_Q`; `rotary` says that scores depend on positions.
+
+    >>> import saddlescope as ss
+    >>> import torch
+    >>> W = torch.eye(4).reshape(2, 2, 4)
+    >>> layer = ss.observe.AttentionLayer(W_Q=W, W_K=W, W_V=W, W_O=W.mT)
+    >>> layer.W_Q.shape
+    torch.Size([2, 2, 4])
     """
 
     W_Q: Tensor
@@ -71,7 +80,12 @@ class AttentionLayer:
 
 
 class AbstractAdapter(abc.ABC):
-    """One family of models: how to find its attention layers, and how to read one."""
+    """One family of models: how to find its attention layers, and how to read one.
+
+    >>> import saddlescope as ss
+    >>> [adapter.name for adapter in ss.observe.adapters.known()][:3]
+    ['gpt2', 'gpt_neox', 'llama']
+    """
 
     name: str
     """What the family is called."""

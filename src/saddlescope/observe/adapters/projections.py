@@ -36,6 +36,9 @@ class Projections(AbstractAdapter):
     - `norm`: the normalisation in front, for `fold_norms`.
     - `rotary`: whether positions turn queries and keys; None asks the config.
 
+    `name` is the adapter's; `query`, `key`, `value` and `output` are the names of the four maps
+    below a layer.
+
     >>> Projections("mine", "att.q", "att.k", "att.v", "att.o", heads=8, norm="norm1").name
     'mine'
     """

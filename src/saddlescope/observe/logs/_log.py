@@ -24,6 +24,15 @@ class LossCurve:
     """The loss of one run: `losses[T]` at `steps[T]`, which increase strictly.
 
     `notes` says what was left out, sorted or replaced, with the rows' numbers.
+
+    `name` is that of the run, where a log holds several.
+
+    >>> import saddlescope as ss
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> _ = file.write_text("step,loss\\n1,3.0\\n2,2.5\\n")
+    >>> ss.observe.read_log(file).only.losses.tolist()
+    [3.0, 2.5]
     """
 
     name: str
@@ -34,7 +43,15 @@ class LossCurve:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """The curves of a log, and what was taken for what."""
+    """The curves of a log, and what was taken for what.
+
+    >>> import saddlescope as ss
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> _ = file.write_text("step,loss\\n1,3.0\\n2,2.5\\n")
+    >>> len(ss.observe.read_log(file).curves)
+    1
+    """
 
     path: Path
     curves: tuple[LossCurve, ...]
@@ -61,6 +78,9 @@ def read_log(
     Reads CSV and other tables, JSON lines, JSON, `trainer_state.json` and event files, known by
     their content. The columns of the loss, the step and the run are found by their names, or are
     those that are given.
+
+    `column`, `step_column` and `run_column` name the columns of the loss, of the steps and of the
+    runs where they are not told by their names.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

@@ -22,7 +22,14 @@ _MOMENTS = 40
 
 @dataclass(frozen=True, eq=False)
 class BatchSpread:
-    """What steps and batches add to the modes, to first order, over time."""
+    """What steps and batches add to the modes, to first order, over time.
+
+    >>> import saddlescope as ss
+    >>> task = ss.AlignedRegression([1., .5], context_length=100)
+    >>> spread = ss.theory.batch_spread(task, .01, learning_rates=[.05], steps=40, batch_size=256)
+    >>> spread.spread.shape == (len(spread.time), 2)
+    True
+    """
 
     time: Float[np.ndarray, " T"]
     shift: Float[np.ndarray, "T D"]
@@ -41,6 +48,9 @@ def batch_spread(
     `coupled_modes`, $J$ its Jacobian and $V$ the covariance of one prompt's velocity, taken from
     sampled prompts, the mean is off by b, $\dot b = Jb - \frac\Delta2 Jf$, and the covariance grows
     by $\dot C = JC + CJ^\top + \frac\Delta{B}V$.
+
+    `learning_rates` are [n], one course each; `start` is the balanced amplitude at which modes
+    begin.
 
     >>> task = AlignedRegression([1, .5], context_length=20)
     >>> noise = batch_spread(task, start=.1, learning_rates=[.01, .02], steps=100, batch_size=64)

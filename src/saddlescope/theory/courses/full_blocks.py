@@ -22,7 +22,13 @@ from saddlescope.theory.parametrisation import GivenWeights, population_law
 
 @dataclass(frozen=True, eq=False)
 class BlockOptimum:
-    """The best that is linear in the features of all blocks."""
+    """The best that is linear in the features of all blocks.
+
+    >>> import saddlescope as ss
+    >>> pool = ss.TaskPool([.5, .5], context_length=31, tasks=1, share=.4)
+    >>> round(ss.theory.block_optimum(pool).loss, 4)
+    0.0795
+    """
 
     coefficients: Float[np.ndarray, " F"]
     r"""$\theta$, in the order of the features."""

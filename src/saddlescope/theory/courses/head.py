@@ -19,7 +19,14 @@ _HALF_WAY = float(np.cbrt(1 - np.sqrt(0.5)))
 
 @dataclass(frozen=True, eq=False)
 class HeadTimeCourse:
-    """A head with $v = ‖k‖ = ‖q‖$ on one eigenvector, in flow time."""
+    """A head with $v = ‖k‖ = ‖q‖$ on one eigenvector, in flow time.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> course = ss.theory.head_time_course(task, direction=0, start=.01, times=[0., 1000.])
+    >>> round(course.drop_time, 1), round(course.saturation, 3)
+    (619.1, 1.319)
+    """
 
     time: Float[np.ndarray, " T"]
     value: Float[np.ndarray, " T"]

@@ -20,7 +20,15 @@ from saddlescope.theory.parametrisation import (
 
 @dataclass(frozen=True, eq=False)
 class LazyCourse:
-    r"""A sum of exponentials, $L(t) = L_* + \sum_n p_n e^{-2 r_n t}$."""
+    r"""A sum of exponentials, $L(t) = L_* + \sum_n p_n e^{-2 r_n t}$.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(5.).weights(model, task, seed=0)
+    >>> round(ss.theory.lazy_course(model, task, weights).least_loss, 4)
+    0.0617
+    """
 
     parts: Float[np.ndarray, " n"]
     """$p_n$: the excess loss in each of the D² eigenvectors of the kernel."""

@@ -25,6 +25,12 @@ class HessianSpectrum:
 
     In the model's own weights and normalisation: descent multiplies a distance along one of value h
     by 1 − ηh at every step.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> ss.theory.hessian_spectrum(model, task, [0, 1]).along.round(3).tolist()
+    [0.78, 1.267]
     """
 
     along: Float[np.ndarray, " lengths"]
@@ -59,6 +65,8 @@ def hessian_spectrum(
     pair. Merged attention has $\pm2\|C\|_F$ at zero, H times, and at its minimum those of
     $2\|W_*\|_F(K + K^{1/2}uu^\top K^{1/2})$, $K = \Lambda_q \otimes B$, $u \propto W_*$. All others
     vanish. Without normalisation all are $g^{2/\text{degree}}$ times as large (section 0).
+
+    `point` is a fixed point, or the subset that it has learned (T21).
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression

@@ -32,6 +32,12 @@ class Modes(AbstractModes):
     + (\mathrm{tr}(\Sigma_w\Lambda)+\sigma^2)\lambda_d/N$, $\gamma_d$ being the excess kurtosis of
     inputs, 0 for Gaussian ones (T20). In the papers' case $c_d = \lambda_d^2$ and $b_d = a_d$, the
     eigenvalues of $E[\hat\Lambda^2]$ (T1; Z eq. 20).
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> modes = ss.theory.modes(task)
+    >>> modes.drive.round(2).tolist(), modes.drop.round(4).tolist()
+    ([0.16, 0.09], [0.3674, 0.2709])
     """
 
     basis: Float[np.ndarray, "D D"]

@@ -36,7 +36,15 @@ from saddlescope.theory.parametrisation import (
 
 @dataclass(frozen=True, eq=False)
 class StaircaseSharpness:
-    """The sharpness on every plateau that training visits."""
+    """The sharpness on every plateau that training visits.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> found = ss.theory.staircase_sharpness(model, task)
+    >>> found.subsets, round(found.stable_learning_rate, 2)
+    (((), (0,), (0, 1)), 1.58)
+    """
 
     subsets: tuple[tuple[int, ...], ...]
     """The eigenvectors that are learned there, counted from 0."""
@@ -113,6 +121,8 @@ def sharpness(model: AbstractAttention, task: object, weights: GivenWeights) -> 
 
     For any covariances, any dimension and any linear attention of reduced blocks; numerical, to
     rounding. `weights` are those of one seed.
+
+    T21 has it in closed form at the fixed points.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression

@@ -21,6 +21,12 @@ class SingularModes(AbstractModes):
     $B^{-1/2}\Lambda\Sigma_w\Lambda_q^{1/2} = \sum_d\sigma_d l_d r_d^\top$. In
     $\tilde W = B^{1/2}W\Lambda_q^{1/2}$ the loss is a distance, so that
     $\tilde W_S = \sum_{d\in S}\sigma_d l_d r_d^\top$ and $\Delta_d = \sigma_d^2$.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> modes = ss.theory.singular_modes(task)
+    >>> (modes.singular_values ** 2).round(4).tolist()  # the drops
+    [0.3674, 0.2709]
     """
 
     left: Float[np.ndarray, "D D"]

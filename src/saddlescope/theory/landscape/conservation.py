@@ -18,7 +18,16 @@ from saddlescope.theory.parametrisation import (
 
 @dataclass(frozen=True, eq=False)
 class DescentDrift:
-    """How the conserved quantities change under gradient descent, by name."""
+    """How the conserved quantities change under gradient descent, by name.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(.1).weights(model, task, seed=0)
+    >>> drift = ss.theory.descent_drift(model, task, weights, learning_rate=.1)
+    >>> sorted(drift.per_step)
+    ['key_query_balance', 'key_value_balance']
+    """
 
     per_step: dict[str, FloatArray]
     """The change in the next step."""

@@ -24,7 +24,15 @@ from saddlescope.theory.parametrisation import (
 
 @dataclass(frozen=True, eq=False)
 class EscapeDirection:
-    """A direction in weight space along which gradient flow leaves a strict saddle."""
+    """A direction in weight space along which gradient flow leaves a strict saddle.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> way = ss.theory.escape_direction(model, task, subset=[1])  # learned out of order
+    >>> way.learned, way.towards
+    (1, 0)
+    """
 
     head: int
     """The head that moves; the one that moves most where several do."""
@@ -79,6 +87,8 @@ def escape_direction(
     model: AbstractAttention, task: object, subset: Iterable[int]
 ) -> EscapeDirection:
     """The fastest of `escape_directions`.
+
+    Strict saddles are those of T16.
 
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression

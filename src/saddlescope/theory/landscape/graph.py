@@ -10,7 +10,15 @@ from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points
 
 @dataclass(frozen=True, eq=False)
 class SaddleGraph:
-    """The fixed points, joined where one more eigenvector is learned."""
+    """The fixed points, joined where one more eigenvector is learned.
+
+    `nodes` are the fixed points.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> ss.theory.saddle_graph(task).path
+    ((), (0,), (0, 1))
+    """
 
     nodes: FixedPoints
     edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]

@@ -68,6 +68,8 @@ def hessian_index(
     An eigenvalue counts as zero below `tolerance` times the largest in size; rounding leaves
     exact zeros some 1e-15 of it.
 
+    T16 counts them at the fixed points.
+
     >>> from saddlescope.attention import SeparateAttention
     >>> from saddlescope.task import InContextRegression
     >>> from saddlescope.theory import minimal_norm_weights

@@ -24,7 +24,15 @@ from saddlescope.theory.staircase._open_races import open_races
 
 @dataclass(frozen=True, eq=False)
 class DormantStaircase:
-    """The drops of every seed, in the order of the drives; infinite where none comes."""
+    """The drops of every seed, in the order of the drives; infinite where none comes.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(.01).weights(model, task, seed=0)
+    >>> ss.theory.dormant_staircase(model, task, weights).direction.tolist()
+    [0, 1]
+    """
 
     time: Float[np.ndarray, "*S M"]
     """When the loss is midway down each drop, in flow time."""
@@ -116,6 +124,14 @@ def dormant_staircase(
     w = .001; at (4, 2) 1e-3 and 8e-3, 7e-5 and 3e-4; at (3, 3) 1e-4 and 1e-2, 1e-5 and 1e-3.
     `predict_staircase` (T13) is finer at finite w and dearer. `weights` are those of one seed or
     have a seed axis in front.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(.01).weights(model, task, seed=0)
+    >>> drops = ss.theory.dormant_staircase(model, task, weights)
+    >>> drops.direction.tolist(), drops.time.shape
+    ([0, 1], (2,))
     """
     task_modes = modes(task)
     heads, has_seeds = _heads_of(model, task, weights)

@@ -31,7 +31,16 @@ _LARGE = 0.5
 
 @dataclass(frozen=True)
 class PredictedDrop:
-    """One step of the staircase."""
+    """One step of the staircase.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(.01).weights(model, task, seed=0)
+    >>> first = ss.theory.predict_staircase(model, task, weights).drops[0]
+    >>> first.direction, round(first.loss_after, 4)
+    (0, 0.3326)
+    """
 
     time: float
     """When the loss is midway between the two plateaus, in flow time."""
@@ -49,7 +58,16 @@ class PredictedDrop:
 
 @dataclass(frozen=True)
 class Staircase:
-    """What will happen until a given time."""
+    """What will happen until a given time.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> weights = ss.RandomStart(.01).weights(model, task, seed=0)
+    >>> staircase = ss.theory.predict_staircase(model, task, weights, until=1e5)
+    >>> [drop.direction for drop in staircase.drops]
+    [0, 1]
+    """
 
     drops: tuple[PredictedDrop, ...]
     not_by_then: tuple[int, ...]
@@ -65,7 +83,19 @@ class Staircase:
 
 @dataclass(frozen=True, eq=False)
 class Staircases:
-    """The same of many seeds, as arrays."""
+    """The same of many seeds, as arrays.
+
+    Seeds are along the first axis, drops along the second; `learned_at_start` says what a start
+    holds already.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> import numpy as np
+    >>> weights = ss.RandomStart(.01).ensemble(model, task, np.arange(3))
+    >>> ss.theory.predict_staircases(model, task, weights).time.shape
+    (3, 2)
+    """
 
     modes: Modes
     until: float
@@ -162,7 +192,18 @@ def predict_staircase(
 def predict_staircases(
     model: AbstractAttention, task: object, weights: GivenWeights, until: float = 1e6
 ) -> Staircases:
-    """As `predict_staircase`, of all seeds at once, which `weights` have along their first axis."""
+    """As `predict_staircase`, of all seeds at once, which `weights` have along their first axis.
+
+    The race is T13's.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> import numpy as np
+    >>> weights = ss.RandomStart(.01).ensemble(model, task, np.arange(3))
+    >>> ss.theory.predict_staircases(model, task, weights).direction.tolist()
+    [[0, 1], [0, 1], [0, 1]]
+    """
     task_modes = modes(task)
     task_modes.require_order("the staircase")
     if is_merged(model):

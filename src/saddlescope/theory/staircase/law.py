@@ -39,6 +39,14 @@ class DropTimeLaw:
     Heads are independent and a runaway time is inversely proportional to the scale w, so that
     $P(t_1 > t) = S(w(t + \kappa/(c_1\xi_1^{1/3})))^H$ with S the survival function of one head's
     $t^*$ at w = 1, here that of the heads that were drawn.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.4, .3], context_length=31)
+    >>> model = ss.SeparateAttention(heads=2)
+    >>> law = ss.theory.drop_time_law(model, task, init_scale=.01, sampled_heads=4096)
+    >>> early, median = law.quantiles([.05, .5])
+    >>> bool(early < median)
+    True
     """
 
     model: AbstractAttention

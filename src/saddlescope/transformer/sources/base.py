@@ -18,6 +18,12 @@ class AbstractSource(eqx.Module):
     A sequence has `context` tokens that are read and one more that is only predicted. A source is
     handed to compiled code as it is: what is an array in it may change without compiling anew, and
     all else is static. `batch` and `held_out` are pure functions of the key.
+
+    >>> import jax
+    >>> from saddlescope.transformer import RepeatedTokens
+    >>> source = RepeatedTokens(8, context=16, shortest=2, longest=8)
+    >>> source.batch(jax.random.key(0), 3).shape  # 16 tokens that are read and one more
+    (3, 17)
     """
 
     vocabulary: eqx.AbstractVar[int]

@@ -17,7 +17,11 @@ from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
 class Operation(StrEnum):
-    """What is done with two numbers, modulo p."""
+    """What is done with two numbers, modulo p.
+
+    >>> [operation.value for operation in Operation]
+    ['add', 'subtract', 'multiply', 'divide']
+    """
 
     add = "add"
     subtract = "subtract"
@@ -32,6 +36,8 @@ class ModularArithmetic(AbstractSource):
     Tokens 0 … p − 1 are the numbers and p is `=`; only the result is predicted. Division leaves out
     b = 0. A share of the pairs, drawn with `seed` and rounded down, is trained on, all of it at
     every step; the others are held out.
+
+    `operation` is what is done with the two numbers.
 
     >>> pairs = ModularArithmetic(5, share=.5, operation="divide")
     >>> pairs.train.shape, pairs.test.shape

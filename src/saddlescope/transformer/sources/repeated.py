@@ -21,6 +21,8 @@ class RepeatedTokens(AbstractSource):
     copied by an induction head. With a fixed period one layer would copy from a fixed distance, by
     positions alone; with a random one it cannot know how far back to look.
 
+    Periods are drawn from `shortest` to `longest`.
+
     >>> tokens = RepeatedTokens(8, context=12, shortest=3, longest=5).batch(jax.random.key(0), 2)
     >>> tokens.shape
     (2, 13)

@@ -33,7 +33,11 @@ _LEFT_OUT = {
 
 
 class Encoding(StrEnum):
-    """What a token of a text is: a byte, or a piece made by byte-pair encoding."""
+    """What a token of a text is: a byte, or a piece made by byte-pair encoding.
+
+    >>> [encoding.value for encoding in Encoding]
+    ['bytes', 'bpe']
+    """
 
     bytes = "bytes"
     bpe = "bpe"
@@ -49,6 +53,8 @@ class Text(AbstractSource):
     - `most_bytes`: how much of it is taken.
 
     The last tenth is held out. A passage starts anywhere.
+
+    `digest` is that of the text, by which results are known to be of it.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
