@@ -1,6 +1,7 @@
 """How the documentation is built; warnings are errors (`make docs`)."""
 
 import re
+from importlib.metadata import files
 from importlib.metadata import version as installed_version
 from typing import Any
 
@@ -29,6 +30,15 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 88
 
+# Formulas are set by MathJax, which lies among the built pages: they ask nothing of any other
+# machine. It draws outlines, so that pages opened from disk need no fonts. Its menu is off, since
+# it would fetch its parts one by one.
+_MATHJAX = next(file for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js")
+mathjax_path = _MATHJAX.name
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
+
+html_static_path = ["_static", str(_MATHJAX.locate())]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "Saddlescope"
 
