@@ -24,7 +24,12 @@ default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"
+# Tutorials are carried out at every build, each in an empty folder; one that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
