@@ -1,8 +1,11 @@
 """How the documentation is built; warnings are errors (`make docs`)."""
 
+import os
 import re
+import sys
 from importlib.metadata import files
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 from sphinx.util.docutils import SphinxDirective
@@ -30,6 +33,8 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
+# The commands in them are those of this environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
