@@ -98,5 +98,9 @@ class FigureTable(SphinxDirective):
 
 
 def setup(app: Any) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from gallery.page import FigureGallery
+
+    app.add_directive("figure-gallery", FigureGallery)
     app.add_directive("figure-table", FigureTable)
     app.connect("autodoc-process-docstring", _set_docstring)
