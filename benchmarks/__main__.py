@@ -1,4 +1,8 @@
-"""`python -m benchmarks`: measure, print tables, write `results.json` and `scaling.png`."""
+"""`python -m benchmarks`: measure, print tables, and write them with a picture of the scalings.
+
+A whole run is the record that the documentation shows: `benchmarks/recorded/cpu.json`, and with
+`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jax
 from rich.console import Console
 
 from benchmarks.table import Findings, show
@@ -35,6 +41,8 @@ SUBJECTS = (
     "stages",
     "scaling",
 )
+ON_A_GPU = ("gpu", "scaling")
+RECORDED = Path(__file__).parent / "recorded"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,11 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
     # Tables keep their shape in a log, where nobody tells how wide it is.
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    out: Path = options.out
+    device = "gpu" if options.gpu else "cpu"
+    subjects = ON_A_GPU if options.gpu else SUBJECTS
+    is_whole = not (options.only or options.quick)
+    out: Path = options.out or (RECORDED if is_whole else Path("out/bench"))
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Findings] = {}
     seconds: dict[str, float] = {}
-    for name in SUBJECTS:
+    for name in subjects:
         if options.only and name not in options.only:
             continue
         began = time.perf_counter()
@@ -54,12 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found[name] = importlib.import_module(f"benchmarks.{name}").measure(options.quick)
         seconds[name] = time.perf_counter() - began
         show(console, found[name])
-    _write(out / "results.json", found, seconds, options.quick)
+        # After each: what was measured stays when the next one fails.
+        _write(out, device, found, seconds, options.quick)
     scalings = [scaling for findings in found.values() for scaling in findings.scalings]
     if scalings:
         from benchmarks.picture import draw
 
-        draw(scalings, out / "scaling.png")
+        draw(scalings, out / f"{device}-scaling.png")
     _conclude(console, found, sum(seconds.values()), out)
 
 
@@ -68,27 +80,31 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=SUBJECTS,
+        choices=sorted({*SUBJECTS, *ON_A_GPU}),
         metavar="NAME",
-        help=f"one subject (may be repeated): {', '.join(SUBJECTS)}",
+        help=f"one subject (may be repeated): {', '.join(SUBJECTS)}; "
+        f"with --gpu {', '.join(ON_A_GPU)}",
     )
+    parser.add_argument("--gpu", action="store_true", help="what is measured on a GPU")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and repeats, for a look")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/bench"), help="where results go (out/bench)"
-    )
+    parser.add_argument("--out", type=Path, help="where results go")
     return parser.parse_args(arguments)
 
 
-def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], quick: bool) -> None:
+def _write(
+    out: Path, device: str, found: dict[str, Findings], seconds: dict[str, float], quick: bool
+) -> None:
     packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
     results: dict[str, Any] = {
+        "command": "python -m benchmarks --gpu" if device == "gpu" else "python -m benchmarks",
         "quick": quick,
         "machine": {
             "processor": _processor(),
+            "device": jax.devices()[0].device_kind,
             "cores": os.cpu_count(),
             "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
             "python": platform.python_version(),
-            **{name: version(name) for name in packages},
+            **{name: version(name) for name in packages if find_spec(name)},
         },
         "subjects": {
             name: {
@@ -101,7 +117,8 @@ def _write(path: Path, found: dict[str, Findings], seconds: dict[str, float], qu
             for name, findings in found.items()
         },
     }
-    path.write_text(json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
+    (out / f"{device}.json").write_text(text + "\n")
 
 
 def _processor() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 import saddlescope as ss
@@ -18,9 +19,13 @@ from benchmarks.settings import (
 )
 from benchmarks.table import Findings, Scaling
 from benchmarks.timing import repeat, seconds_per_step
+from saddlescope.dynamics._job import Job
 
 LEARNING_RATE = 0.02
-_DIMENSIONS = (4, 16, 64, 128, 256, 512)
+_DIMENSIONS = (4, 16, 64, 128, 256, 512, 1024)
+# Above this, fixed costs are a GPU's.
+_LARGE_ON_A_GPU = 512
+_ON_A_GPU = (256, _LARGE_ON_A_GPU, 1024, 2048, 4096)
 _PROMPTS = (2_000, 8_000, 32_000, 128_000)
 
 
@@ -71,12 +76,14 @@ def measure(quick: bool) -> Findings:
 
 def _sweeps() -> tuple[Sweep, ...]:
     prompts = staircase_task().sample(max(_PROMPTS))
-    return (
+    is_gpu = jax.default_backend() == "gpu"
+    dimensions, large = (_ON_A_GPU, _LARGE_ON_A_GPU) if is_gpu else (_DIMENSIONS, 64)
+    by_dimension = (
         Sweep(
             "a step, H = D",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             3,
             "HRD² (eigenbasis)",
             lambda size, times: _step(power_law_task(size), size, 1, 1, times),
@@ -84,8 +91,8 @@ def _sweeps() -> tuple[Sweep, ...]:
         Sweep(
             "a step, H = 8",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             2,
             "HRD²",
             lambda size, times: _step(power_law_task(size), 8, 1, 1, times),
@@ -94,13 +101,18 @@ def _sweeps() -> tuple[Sweep, ...]:
         Sweep(
             "a step, H = 8, nothing commutes",
             "D",
-            _DIMENSIONS,
-            64,
+            dimensions,
+            large,
             3,
             "HRD² + D³",
             lambda size, times: _step(_askew_task(size), 8, 1, 1, times),
             in_quick=False,
         ),
+    )
+    if is_gpu:
+        return by_dimension
+    return (
+        *by_dimension,
         Sweep(
             "a step, D = 32",
             "H",
@@ -151,12 +163,13 @@ def _sweeps() -> tuple[Sweep, ...]:
 
 def _step(task: Any, heads: int, rank: int, seeds: int, times: int) -> float:
     model = ss.SeparateAttention(heads=heads, rank=rank)
+    method = ss.GradientDescent(learning_rate=LEARNING_RATE, steps=10**8)
+    start = ss.RandomStart(INIT_SCALE)
+    job = Job(ss.Setting(model, task, method, init=start, seeds=seeds, record=LOSS_ONLY))
+    begun = job.begin()
 
-    def run(steps: int) -> ss.Trajectory:
-        method = ss.GradientDescent(learning_rate=LEARNING_RATE, steps=steps)
-        return ss.train(
-            model, task, method=method, init_scale=INIT_SCALE, seeds=seeds, record=LOSS_ONLY
-        )
+    def run(steps: int) -> None:
+        jax.block_until_ready(job.advance(begun, steps)[0])
 
     return seconds_per_step(run, times)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -49,6 +50,11 @@ class Row:
         return ", ".join(parts) or "—"
 
     @property
+    def times_faster(self) -> str:
+        """The ratio in words."""
+        return "—" if self.ratio is None else _times(self.ratio)
+
+    @property
     def reached(self) -> str:
         """What stands against the target, in words."""
         if self.ratio_above is None or self.ratio is None:
@@ -67,7 +73,22 @@ class Row:
             "seconds_below": self.seconds_below,
             "met": self.met,
             "note": self.note,
+            "holds": self.holds,
         }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Row:
+        """The row that `to_dict` gave these values."""
+        return cls(
+            what=values["what"],
+            ours=values["ours_seconds"],
+            baseline=values["baseline_seconds"],
+            against=values["baseline"],
+            ratio_above=values["ratio_above"],
+            seconds_below=values["seconds_below"],
+            note=values["note"],
+            holds=values["holds"],
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +177,7 @@ def _comparisons(findings: Findings) -> Table:
             duration(row.ours),
             duration(row.baseline),
             row.against,
-            "—" if row.ratio is None else _times(row.ratio),
+            row.times_faster,
             row.target,
             verdict,
         )

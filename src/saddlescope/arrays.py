@@ -32,6 +32,28 @@ def namespace(*arrays: Array) -> ModuleType:
     return np
 
 
+def product(left: Float[np.ndarray, "D D"], right: Float[np.ndarray, "D D"]) -> np.ndarray:
+    """Two square matrices multiplied, in $D^2$ steps where one of them is diagonal.
+
+    >>> product(np.diag([2.0, 3.0]), np.ones((2, 2))).tolist()
+    [[2.0, 2.0], [3.0, 3.0]]
+    """
+    if is_diagonal(left):
+        return np.diagonal(left)[:, None] * right
+    if is_diagonal(right):
+        return left * np.diagonal(right)
+    return left @ right
+
+
+def is_diagonal(matrix: Float[np.ndarray, "D D"]) -> bool:
+    """Whether all that a matrix holds is on its diagonal.
+
+    >>> is_diagonal(np.eye(2)), is_diagonal(np.ones((2, 2)))
+    (True, False)
+    """
+    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+
+
 def outer_sum(left: Float[Array, "J D"], right: Float[Array, "J D"]) -> Float[Array, "D D"]:
     r"""$\sum_j a_j b_j^\top$, as one fused loop where that is faster."""
     pairs, dimension = left.shape

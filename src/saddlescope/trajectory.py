@@ -211,15 +211,17 @@ class Trajectory:
 
         return compare(self)
 
-    def plot(self, *, seed: int | None = None, scale: str | None = None) -> Drawing:
+    def plot(
+        self, *, seed: int | None = None, scale: str | None = None, caption: bool = True
+    ) -> Drawing:
         """Draw the run beside its prediction; returns a matplotlib figure.
 
         `seed` is the one shown in detail, the first by default; `scale` of the time axis is
-        `"linear"`, `"log"`, or chosen.
+        `"linear"`, `"log"`, or chosen. `caption=False` leaves out what is said under it.
         """
         from saddlescope.drawing import plot
 
-        return plot(self, seed=seed, scale=scale)
+        return plot(self, seed=seed, scale=scale, caption=caption)
 
     def animate(
         self,

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.figure import Figure
 from PIL import Image
 from playwright.sync_api import Browser, Locator
 from tests.browser.opened import OpenedPage
 
-from saddlescope.drawing import COLOURS, STYLE
+from saddlescope.charts import Sheet
+from saddlescope.drawing import COLOURS, draw_sheet
 from saddlescope.figures import AbstractFigure, Claim, Watch
 from saddlescope.figures.kit.claim import at_least, equal, relatively_within, within
 from saddlescope.figures.kit.claims import Claims
-from saddlescope.figures.kit.panels import legend, levels, sheet
+from saddlescope.figures.kit.panels import levels, sheet
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report import write_reproduction_page
 from saddlescope.report._colours import luminance
@@ -59,18 +58,18 @@ class Staircase(AbstractFigure):
             at_least(HOSTILE, [0.2, 0.9], 0.99).expected_to_fail("the run is too short"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = sheet(1, 2)
         chart, heat = axes[0]
         levels(chart, [1.0, 0.5, 0.25], "levels")
         chart.plot(data["time"], data["loss"], color=COLOURS[0], label="training")
         chart.set(xscale="log", xlim=(1, 1000), xlabel=r"time $t/\tau$", ylabel="loss")
-        legend(chart)
-        image = heat.imshow([[0.125, 0.0], [0.0, 0.75]], cmap="RdBu_r", vmin=-1, vmax=1)
-        heat.set_xticks([0, 1], ["$e_1$", "$e_2$"])
-        heat.set_yticks([0, 1], ["first", "second"])
-        drawing.colorbar(image, ax=heat, label="$v_i$")
-        return drawing
+        chart.legend()
+        heat.imshow([[0.125, 0.0], [0.0, 0.75]], cmap="RdBu_r", vmin=-1, vmax=1)
+        heat.xaxis.tick_at([0, 1], ["$e_1$", "$e_2$"])
+        heat.yaxis.tick_at([0, 1], ["first", "second"])
+        drawing.colorbar([heat], "$v_i$")
+        return drawing.build()
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,15 @@ class Cloud(AbstractFigure):
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (equal("order", [1, 2, 3], [1, 2, 3]), equal("shape", [1, 3, 2], [1, 2, 3]))
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = sheet(1, 2)
-        axes[0, 0].scatter(data["y"], data["y"] ** 2, color=COLOURS[5], label="starts")
+        axes[0, 0].plot(data["y"], data["y"] ** 2, "o", color=COLOURS[5], label="starts")
         axes[0, 0].set(xlabel="predicted", ylabel="measured")
-        legend(axes[0, 0])
+        axes[0, 0].legend()
         axes[0, 1].bar(["merged", "separate"], [2, 3], color=COLOURS[2])
-        places = np.linspace(0, 1, 50)
-        axes[0, 0].quiver(places, places, np.ones((50, 50)), np.ones((50, 50)), color="0.9")
-        return drawing
+        for place in np.linspace(0, 1, 60):
+            axes[0, 0].plot(np.linspace(0, 1, 300), np.sin(np.arange(300)) + place, color="0.9")
+        return drawing.build()
 
 
 @dataclass(frozen=True)
@@ -128,24 +127,24 @@ class Broken(AbstractFigure):
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         raise NotImplementedError
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         raise NotImplementedError
 
 
 def result_of(figure: AbstractFigure, folder: Path) -> Result:
     data = figure.compute(Watch())
-    with matplotlib.rc_context(STYLE):
-        drawing = figure.draw(data)
-        (folder / figure.id).mkdir()
-        files = {kind: f"{figure.id}/figure.{kind}" for kind in ("pdf", "png", "svg")}
-        for name in files.values():
-            drawing.savefig(folder / name)
+    described = figure.draw(data)
+    drawing = draw_sheet(described)
+    (folder / figure.id).mkdir()
+    files = {kind: f"{figure.id}/figure.{kind}" for kind in ("pdf", "png", "svg")}
+    for name in files.values():
+        drawing.savefig(folder / name)
     data.to_netcdf(folder / figure.id / "data.nc", engine="scipy")
     files["data"] = f"{figure.id}/data.nc"
     files["film"] = f"{figure.id}/film.gif"
     Image.open(folder / files["png"]).convert("L").save(folder / files["film"])
     command = f"saddlescope reproduce {figure.id}"
-    return Result(figure, Claims(figure.claims(data)), 1.25, drawing, files, command, quick=True)
+    return Result(figure, Claims(figure.claims(data)), 1.25, described, files, command, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +169,8 @@ class Visit(OpenedPage):
 
     def __init__(self, browser: Browser, address: str, scheme: str, width: int = 1280) -> None:
         super().__init__(browser, address, scheme, width)
-        for button in self.page.locator("button.interactive").all():
+        self.page.locator("#claims > summary").press("Enter")
+        for button in self.page.locator("button.interactive").all() if width > 640 else ():
             button.press("Enter")
 
     def stage(self, place: int) -> Locator:
@@ -455,6 +455,13 @@ def test_a_change_of_scheme_recolours_the_charts(browser: Browser, address: str)
 
 def test_a_telephone_does_not_scroll_sideways(browser: Browser, address: str) -> None:
     opened = Visit(browser, address, "light", width=400)
+    # The charts stand in the place of the picture, from when it comes near.
+    for place, name in enumerate(("staircase", "cloud"), start=1):
+        opened.page.locator(f"section#{name} h2").scroll_into_view_if_needed()
+        opened.page.wait_for_function(
+            "count => document.querySelectorAll('section.as-charts').length >= count", arg=place
+        )
+    pictures = opened.page.locator("figure.picture:visible").count()
     wider = opened.page.evaluate(
         "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
@@ -462,6 +469,16 @@ def test_a_telephone_does_not_scroll_sideways(browser: Browser, address: str) ->
         ".uplot", "all => all.map(chart => chart.getBoundingClientRect().width)"
     )
     opened.context.close()
-    assert wider <= 0
+    assert (wider, pictures) == (0, 0)
     assert len(widths) == 4
     assert max(widths) <= 400
+
+
+def test_the_first_picture_comes_before_any_table(visit: Visit) -> None:
+    first = visit.page.evaluate(
+        "() => document.querySelector('figure.picture').compareDocumentPosition("
+        "document.querySelector('section table')) & Node.DOCUMENT_POSITION_FOLLOWING"
+    )
+    assert first
+    folded = visit.page.evaluate("() => document.querySelector('#claims').tagName")
+    assert folded == "DETAILS"

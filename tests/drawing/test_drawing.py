@@ -107,7 +107,7 @@ def test_every_kind_of_run_is_drawn(name: str, tmp_path: Path) -> None:
         assert labels
     assert figure.axes[0].get_ylabel().startswith("loss")
     words = {text.get_text() for text in figure.axes[0].get_legend().get_texts()}
-    assert "training" in words
+    assert {"seed 0", "seed 1", "seed 2"} <= words
     assert ("level (theory)" in words) == (name != "data")
 
 
@@ -124,10 +124,50 @@ def test_the_time_axis_is_as_asked(run: ss.Trajectory) -> None:
         low, high = figure.axes[0].get_xlim()
         assert high == pytest.approx(run.time[-1])
         assert low == 0 if scale == "linear" else low > 0
+    # The one that is chosen ends when nothing moves any more, and no sooner.
+    low, high = run.plot().axes[0].get_xlim()
+    fall = run.loss[:, :1] - run.loss[:, -1:]
+    after = run.loss[:, run.time > high / 1.5] - run.loss[:, -1:]
+    assert high < run.time[-1]
+    assert (np.abs(after) <= 0.01 * fall).all()
     with pytest.raises(InvalidInput, match="scale = 'cubic': must be 'linear' or 'log'"):
         run.plot(scale="cubic")
     with pytest.raises(InvalidInput, match="seed = 3: the run has seeds 0 to 2"):
         run.plot(seed=3)
+
+
+def test_every_curve_has_the_colour_that_the_legend_says(run: ss.Trajectory) -> None:
+    axes = run.plot().axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    keys = {line.get_label(): line.get_color() for line in legend.get_lines()}
+    curves = [line for line in axes.get_lines() if len(np.ravel(line.get_xdata())) > 2]
+    assert [keys[f"seed {seed}"] for seed in range(3)] == [line.get_color() for line in curves]
+    marks = [line for line in axes.get_lines() if line.get_marker() == "o"]
+    assert {line.get_color() for line in marks} == {keys["drop (theory)"]}
+
+
+def test_many_directions_are_all_drawn_and_some_named_to_the_last() -> None:
+    task = ss.InContextRegression([0.2, 0.18, 0.16, 0.14, 0.12, 0.1, 0.06, 0.04], 31)
+    figure = train(task=task).plot(caption=False)
+    learned = figure.axes[1]
+    curves = [line for line in learned.get_lines() if len(np.ravel(line.get_xdata())) > 2]
+    assert len(curves) == len({line.get_color() for line in curves}) == 8
+    legend = learned.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert (names[0], names[-1]) == ("$e_{1}$", "$e_{8}$")
+
+
+def test_the_caption_says_what_is_shown_and_can_be_left_out(run: ss.Trajectory) -> None:
+    said = run.plot(seed=1).get_supxlabel()
+    assert "3 seeds" in said
+    assert "Of seed 1" in " ".join(said.split())
+    assert not run.plot(caption=False).get_supxlabel()
+
+
+def test_a_notebook_s_column_may_be_narrower_than_the_picture(run: ss.Trajectory) -> None:
+    assert '<svg style="max-width: 100%; height: auto"' in run._repr_html_()
 
 
 def test_drops_decades_apart_are_drawn_on_a_logarithmic_axis(

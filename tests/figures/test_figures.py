@@ -8,16 +8,17 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import jax
-import matplotlib
 import pytest
 import xarray as xr
 
-from saddlescope.drawing import STYLE
+from saddlescope.charts import read_sheet, write_sheet
+from saddlescope.drawing import draw_sheet
 from saddlescope.errors import InvalidInput
 from saddlescope.figures import EXPERIMENTS, FIGURES, AbstractFigure, Watch
 from saddlescope.figures.kit.reproduction import command_of
 from saddlescope.figures.mainali.induction import Induction
 from saddlescope.figures.zhang.fig3 import Figure3
+from saddlescope.report import page_panels
 from saddlescope.running.parts import Parts
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.kinds import is_part
@@ -54,18 +55,17 @@ def test_every_verdict_is_the_expected_one(
     assert all(bool(claim.reason) == (claim.expected == "fails") for claim in claims)
     json.dumps([claim.to_dict() for claim in claims], allow_nan=False)
     _every_mistake_is_noticed(figure, data)
-    with matplotlib.rc_context(STYLE):
-        drawing = figure.draw(data)
-        drawing.savefig(tmp_path / "figure.svg")
-    shown = [axes for axes in drawing.axes if axes.axison and axes.has_data()]
-    assert shown
-    for axes in shown:
-        # Panels of a sheet may share the labels at its margins.
-        kin = [*axes.get_shared_x_axes().get_siblings(axes)]
-        kin += axes.get_shared_y_axes().get_siblings(axes)
-        labels = [text for one in kin for text in (one.get_xlabel(), one.get_ylabel())]
-        titles = [axes.get_title(place) for place in ("left", "center", "right")]
-        assert any((*labels, *titles)), "a panel says nothing of what it shows"
+    sheet = figure.draw(data)
+    assert sheet.panels
+    for panel in sheet.panels:
+        assert panel.layers
+        said = (panel.name, panel.x.label, panel.y.label)
+        assert any(said), "a panel says nothing of what it shows"
+    kept = write_sheet(sheet)
+    again = read_sheet(*kept)
+    assert write_sheet(read_sheet(*write_sheet(again))) == write_sheet(again)
+    draw_sheet(again).savefig(tmp_path / "figure.svg")
+    assert len(page_panels(again)) == len(sheet.panels)
 
 
 def _every_mistake_is_noticed(figure: AbstractFigure, data: xr.Dataset) -> None:

@@ -75,7 +75,7 @@ def _verdicts(results: Sequence[Result]) -> str:
     """A line for each claim, and one for all of them."""
     lines = []
     for result in results:
-        lines.append(f"{result.figure.id}: {result.figure.title}  ({result.seconds:.1f} s)")
+        lines.append(f"{result.name}: {result.figure.title}  ({result.seconds:.1f} s)")
         if result.problem:
             lines.append(f"  could not be made: {result.problem}")
         for heading, claims in result.claims.tables.items():

@@ -1,8 +1,17 @@
 """Pictures of a run: beside its prediction, and as a film."""
 
 from saddlescope.drawing.film import animate
-from saddlescope.drawing.run import notebook_display, plot
-from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, legend, to_svg
+from saddlescope.drawing.run import describe, notebook_display, plot
+from saddlescope.drawing.sheet import draw_sheet
+from saddlescope.drawing.style import (
+    COLOURS,
+    STYLE,
+    THEORY_COLOUR,
+    Drawing,
+    inline_svg,
+    legend,
+    to_svg,
+)
 
 __all__ = [
     "COLOURS",
@@ -10,6 +19,9 @@ __all__ = [
     "THEORY_COLOUR",
     "Drawing",
     "animate",
+    "describe",
+    "draw_sheet",
+    "inline_svg",
     "legend",
     "notebook_display",
     "plot",

@@ -15,8 +15,8 @@ from saddlescope.drawing.run import (
     draw_loss,
     effective_maps,
     eigenbasis,
-    first_of_interest,
     head_values,
+    set_time_axis,
     time_scale,
 )
 from saddlescope.drawing.style import COLOURS, STYLE
@@ -27,6 +27,8 @@ from saddlescope.trajectory import Trajectory
 
 _MOST_TICKS = 8
 _MOST_FRAMES = 10_000
+# Of the frames about an eighth show plateaus, where nothing moves.
+_SHARE_OF_TIME = 0.15
 
 
 def animate(
@@ -57,10 +59,7 @@ def animate(
         figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.35)
         result = trajectory.compare()
         draw_loss(loss_axes, trajectory, result, seed_index, only=seed_index)
-        loss_axes.set_xlabel(r"flow time  $t/\tau$")
-        if time_scale(trajectory, result) == "log":
-            loss_axes.set_xscale("log")
-            loss_axes.set_xlim(first_of_interest(trajectory, result), trajectory.time[-1])
+        set_time_axis(loss_axes, trajectory, result, time_scale(trajectory, result))
         (dot,) = loss_axes.plot([], [], "o", color=COLOURS[5])
         limit = float(np.nanmax(np.abs(maps)))
         image = map_axes.imshow(maps[0], cmap="RdBu_r", vmin=-limit, vmax=limit)
@@ -81,8 +80,10 @@ def animate(
             image.set_data(maps[frame])
             for bar, height in zip(bars, values[frame], strict=True):
                 bar.set_height(height)
+            unit = " τ" if trajectory.setting.method.has_flow_time else " steps"
             moment = (
-                f"seed {trajectory.setting.seeds[seed_index]}, t = {trajectory.time[frame]:.0f} τ"
+                f"seed {trajectory.setting.seeds[seed_index]}, "
+                f"t = {trajectory.time[frame]:.0f}{unit}"
             )
             figure.suptitle(moment, fontsize=10)
 
@@ -103,9 +104,9 @@ def _count_from_one(axis: Axis, count: int, name: str) -> None:
 
 
 def _even_frames(maps: FloatArray, frames: int) -> list[int]:
-    """Records spaced evenly along the path of the effective map, with some share for time."""
+    """Records spaced evenly along the path of the effective map, with a small share for time."""
     steps = np.linalg.norm(np.diff(np.nan_to_num(maps), axis=0), axis=(1, 2))
-    pace = steps / max(steps.sum(), 1e-300) + 1 / max(len(steps), 1)
+    pace = steps / max(steps.sum(), 1e-300) + _SHARE_OF_TIME / max(len(steps), 1)
     along = np.concatenate([[0.0], np.cumsum(pace)])
     wanted = np.linspace(0, along[-1], frames)
     return [int(index) for index in np.searchsorted(along, wanted).clip(0, len(maps) - 1)]

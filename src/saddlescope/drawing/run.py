@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from html import escape
+from textwrap import fill
+
 import matplotlib
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 
 from saddlescope.checks import FloatArray, one_of
 from saddlescope.comparison import Comparison
@@ -12,17 +17,36 @@ from saddlescope.drawing.style import COLOURS, STYLE, THEORY_COLOUR, Drawing, le
 from saddlescope.theory import minimum
 from saddlescope.trajectory import Trajectory
 
+_OTHERS = "#BBBBBB"
 # Shares of the seeds: the bands' edges and the median.
 _BANDS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
 
-def plot(trajectory: Trajectory, *, seed: int | None = None, scale: str | None = None) -> Drawing:
+# More curves than these are told apart by shades, and some of them are named.
+_MOST_NAMED = 6
+# A linear axis ends so many times as late as the last drop or movement.
+_AFTER_LAST_DROP = 1.5
+_QUANTILES = (
+    "The median of the loss over all seeds, and bands of half and of nine tenths of them; dashed "
+    "lines are the predicted plateaus."
+)
+
+
+def plot(
+    trajectory: Trajectory,
+    *,
+    seed: int | None = None,
+    scale: str | None = None,
+    caption: bool = True,
+) -> Drawing:
     """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
 
     Where quantiles were kept, the median, and bands of half and of nine tenths of the seeds. Solid:
     measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the default
-    where the drops lie decades apart). `seed` is the first by default.
+    where the drops lie decades apart); the one that is chosen for you is linear only as far as
+    something happens. `seed` is the first by default. What is shown is said under
+    the picture unless `caption` is False.
     """
     seed_index = 0 if seed is None else trajectory.index_of(seed)
     result = trajectory.compare()
@@ -39,51 +63,109 @@ def plot(trajectory: Trajectory, *, seed: int | None = None, scale: str | None =
         figure = Drawing(figsize=(3.4 * len(panels) + 0.4, 2.9))
         for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
             draw(axes, trajectory, result, seed_index)
-            axes.set_xlabel(r"flow time  $t/\tau$")
-            if chosen == "log":
-                axes.set_xscale("log")
-                axes.set_xlim(first_of_interest(trajectory, result), trajectory.time[-1])
-            elif trajectory.time[-1] > trajectory.time[0]:
-                axes.set_xlim(trajectory.time[0], trajectory.time[-1])
+            set_time_axis(axes, trajectory, result, chosen, whole=scale is not None)
+        if caption:
+            words = fill(describe(trajectory, seed), 48 * len(panels))
+            figure.supxlabel(words, x=0.01, ha="left", fontsize=7.5, color=THEORY_COLOUR)
     return figure
+
+
+def describe(trajectory: Trajectory, seed: int | None = None) -> str:
+    """What the picture shows, of whatever the run has kept."""
+    if trajectory.setting.record.keep == "quantiles":
+        return _QUANTILES
+    seeds = trajectory.setting.seeds
+    words = "The loss" + (f" of {len(seeds)} seeds" if len(seeds) > 1 else "")
+    words += (
+        "; dashed lines are the predicted plateaus, circles the predicted drops, which come from "
+        "the initial weights alone."
+    )
+    if "effective_map" not in trajectory.dataset:
+        return words
+    shown = seeds[0] if seed is None else seed
+    of_what = (
+        "the diagonal of the effective map"
+        if eigenbasis(trajectory) is None
+        else "what it has learned along each eigenvector, as a share of the optimum"
+    )
+    return f"{words} Of seed {shown}: in the middle {of_what}; on the right the heads' values."
+
+
+def set_time_axis(
+    axes: Axes, trajectory: Trajectory, result: Comparison, scale: str, *, whole: bool = False
+) -> None:
+    """From before the first drop on a logarithmic axis; a linear one ends after the last.
+
+    Unless the `whole` run is to be seen.
+    """
+    flows = trajectory.setting.method.has_flow_time
+    axes.set_xlabel(r"flow time  $t/\tau$" if flows else "steps")
+    first, last = trajectory.time[0], trajectory.time[-1]
+    if scale == "log":
+        axes.set_xscale("log")
+        axes.set_xlim(first_of_interest(trajectory, result), last)
+    elif last > first:
+        drops = [*_drop_times(trajectory, result), *_predicted_times(result)]
+        end = last if whole else max(max(drops, default=last), _settled(trajectory))
+        axes.set_xlim(first, min(last, _AFTER_LAST_DROP * end))
 
 
 def notebook_display(trajectory: Trajectory) -> str:
     """The picture and the table, for a notebook."""
     figure, table = to_svg(plot(trajectory)), trajectory.compare()._repr_html_()
-    return f"<div><p>{trajectory!r}</p>{figure}{table}</div>"
+    # A column may be narrower than the picture.
+    fitted = figure.replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
+    return f"<div><p>{escape(repr(trajectory))}</p>{fitted}{table}</div>"
 
 
 def draw_loss(
     axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int, only: int | None = None
 ) -> None:
     _draw_levels(axes, result)
-    for row, loss in enumerate(trajectory.loss):
-        if only is not None and row != only:
-            continue
-        colour = COLOURS[row % 6]
-        axes.plot(trajectory.time, loss, color=colour, alpha=1 if row == seed_index else 0.55)
-        for drop in result.seeds[row].drops:
+    rows = range(len(trajectory.loss)) if only is None else [only]
+
+    def is_shown(row: int) -> bool:
+        """Of many seeds only the chosen one's predictions are."""
+        return len(rows) <= _MOST_NAMED or row == seed_index
+
+    for row in rows:
+        label, colour = _name_seed(trajectory, row, seed_index, len(rows))
+        highest = 2.1 if row == seed_index else 2.0
+        axes.plot(trajectory.time, trajectory.loss[row], color=colour, label=label, zorder=highest)
+        for drop in result.seeds[row].drops if is_shown(row) else ():
             if drop.predicted_time is not None and result.plateau_losses is not None:
                 middle = sum(result.plateau_losses[drop.number - 1 : drop.number + 1]) / 2
                 axes.plot(
                     drop.predicted_time,
                     middle,
                     "D" if drop.is_open else "o",
-                    color=colour,
+                    color=THEORY_COLOUR,
                     markerfacecolor="none",
                     clip_on=False,
                     zorder=3,
                 )
-    known = [d for s in result.seeds for d in s.drops if d.predicted_time is not None]
+    drops = [drop for row in rows if is_shown(row) for drop in result.seeds[row].drops]
+    known = [drop for drop in drops if drop.predicted_time is not None]
     for marker, label, shown in (
         ("o", "drop (theory)", any(not drop.is_open for drop in known)),
         ("D", "drop (theory, close race)", any(drop.is_open for drop in known)),
     ):
         if shown:
             axes.plot([], [], marker, color=THEORY_COLOUR, markerfacecolor="none", label=label)
-    axes.plot([], [], color=COLOURS[0], label="training")
     _finish_loss(axes)
+
+
+def _name_seed(trajectory: Trajectory, row: int, chosen: int, count: int) -> tuple[str | None, str]:
+    """The label and the colour of a seed's curve; of many only the chosen one stands out."""
+    if count == 1:
+        return "training", COLOURS[0]
+    seed = trajectory.setting.seeds[row]
+    if count <= _MOST_NAMED:
+        return f"seed {seed}", COLOURS[row]
+    if row == chosen:
+        return f"seed {seed}", COLOURS[0]
+    first = 1 if chosen == 0 else 0
+    return ("other seeds" if row == first else None), _OTHERS
 
 
 def _draw_quantiles(
@@ -120,31 +202,34 @@ def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, seed_i
     basis = eigenbasis(trajectory)
     learned = np.diagonal(effective_maps(trajectory, seed_index), axis1=1, axis2=2)
     goal = np.ones(learned.shape[1]) if basis is None else _optimum(trajectory, basis)
-    count = min(learned.shape[1], 6)
-    label = "W_{{{0}{0}}}" if basis is None else "e_{{{0}}}"
-    for mode in range(count):
-        axes.plot(
-            trajectory.time,
-            learned[:, mode] / goal[mode],
-            color=COLOURS[mode],
-            label=f"${label.format(mode + 1)}$",
-        )
-    name = f"seed {trajectory.setting.seeds[seed_index]}"
+    name = "$W_{{{0},{0}}}$" if basis is None else "$e_{{{0}}}$"
+    _draw_family(axes, trajectory.time, learned / goal, name)
+    seed = f"seed {trajectory.setting.seeds[seed_index]}"
     if basis is None:
-        axes.set_ylabel(f"effective map, its diagonal, {name}")
+        axes.set_ylabel(f"effective map, its diagonal, {seed}")
     else:
         axes.axhline(1, color=THEORY_COLOUR, linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
-        axes.set_ylabel(f"{_MAP_LABEL}, {name}")
+        axes.set_ylabel(f"{_MAP_LABEL}, {seed}")
     legend(axes, 6)
 
 
 def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int) -> None:
     values = head_values(trajectory, seed_index)
-    for head in range(values.shape[1]):
-        label = f"$v_{{{head + 1}}}$" if head < 6 else None
-        axes.plot(trajectory.time, values[:, head], color=COLOURS[head % 6], label=label)
+    _draw_family(axes, trajectory.time, values, "$v_{{{0}}}$")
     axes.set_ylabel(f"values of the heads, seed {trajectory.setting.seeds[seed_index]}")
     legend(axes, 6)
+
+
+def _draw_family(axes: Axes, time: FloatArray, curves: FloatArray, name: str) -> None:
+    """A curve for each column; many are in shades from first to last, of which some are named."""
+    count = curves.shape[1]
+    named, colours = set(range(count)), list(COLOURS)
+    if count > _MOST_NAMED:
+        named = set(np.linspace(0, count - 1, _MOST_NAMED).round().astype(int).tolist())
+        colours = [to_hex(one) for one in colormaps["viridis"](np.linspace(0.0, 0.9, count))]
+    for index in range(count):
+        label = name.format(index + 1) if index in named else None
+        axes.plot(time, curves[:, index], color=colours[index], label=label)
 
 
 def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
@@ -169,6 +254,22 @@ def effective_maps(trajectory: Trajectory, seed_index: int) -> FloatArray:
 def head_values(trajectory: Trajectory, seed_index: int) -> FloatArray:
     name = "v" if "v" in trajectory.dataset else "output"
     return trajectory.dataset[name].isel(seed=seed_index).to_numpy()
+
+
+def _settled(trajectory: Trajectory) -> float:
+    """When the last seed has come to within a hundredth of its whole fall."""
+    if trajectory.setting.record.keep == "quantiles":
+        return float(trajectory.time[-1])
+    loss = np.nan_to_num(trajectory.loss, nan=np.inf, posinf=np.inf)
+    begin, end = loss[:, :1], loss[:, -1:]
+    with np.errstate(invalid="ignore"):
+        away = ~(np.abs(loss - end) <= 0.01 * np.abs(begin - end))
+    return float(trajectory.time[away.any(axis=0)].max(initial=0.0))
+
+
+def _predicted_times(result: Comparison) -> list[float]:
+    times = (drop.predicted_time for seed in result.seeds for drop in seed.drops)
+    return [time for time in times if time is not None]
 
 
 def _drop_times(trajectory: Trajectory, result: Comparison) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import matplotlib
@@ -23,6 +24,17 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "saddlescope",
 }
+# The figure's own patch is the first that is drawn.
+_PAPER = re.compile(r'(<g id="patch_1">\s*<path d="[^"]*"\s*style="fill: )#ffffff')
+# Above the axes, where no curve can run into it.
+LEGEND: dict[str, Any] = {
+    "fontsize": 7.5,
+    "loc": "lower left",
+    "bbox_to_anchor": (-0.02, 1.0),
+    "handlelength": 1.3,
+    "handletextpad": 0.4,
+    "columnspacing": 0.9,
+}
 
 
 class Drawing(Figure):
@@ -39,7 +51,12 @@ def to_svg(figure: Figure) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
+    return inline_svg(buffer.getvalue())
+
+
+def inline_svg(text: str) -> str:
+    """The SVG of a file as an element of a page: without paper, its black the page's ink."""
+    text = _PAPER.sub(r"\1none", text, count=1)
     for ink in ("#000000", THEORY_COLOUR):
         text = text.replace(ink, "currentColor").replace(ink.lower(), "currentColor")
     # Text has no colour of its own: it takes the one of the element around it.
@@ -48,12 +65,4 @@ def to_svg(figure: Figure) -> str:
 
 def legend(axes: Axes, columns: int = 3) -> None:
     """A legend above the axes, where no curve can run into it."""
-    axes.legend(
-        fontsize=7.5,
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1.0),
-        ncols=columns,
-        handlelength=1.3,
-        handletextpad=0.4,
-        columnspacing=0.9,
-    )
+    axes.legend(ncols=columns, **LEGEND)

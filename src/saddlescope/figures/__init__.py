@@ -6,6 +6,7 @@ from saddlescope.figures.beyond.context_lengths import ContextLengthsFigure
 from saddlescope.figures.beyond.depth import Depth
 from saddlescope.figures.beyond.dormant_heads import DormantHeads
 from saddlescope.figures.beyond.drop_time_law import DropTimeLawFigure
+from saddlescope.figures.beyond.drop_time_law_recorded import DropTimeLawRecorded
 from saddlescope.figures.beyond.edge_of_stability import EdgeOfStability
 from saddlescope.figures.beyond.merged_any_covariance import MergedAnyCovariance
 from saddlescope.figures.beyond.modes_exactness import ModesExactness
@@ -73,6 +74,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     StaircasePrediction,
     DormantHeads,
     DropTimeLawFigure,
+    DropTimeLawRecorded,
     SaddleGraphFigure,
     NoiseAndShift,
     AnyInputs,

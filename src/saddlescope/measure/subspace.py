@@ -44,7 +44,9 @@ def subspace_distance(current: Matrices, final: Matrices, *, k: object = None) -
     for `current` M(t) [..., m, n] and `final` M(∞) [..., l, n], arrays or factored matrices (whose
     product is not formed). Leading axes broadcast: `current` may have a time axis in front. With
     `k`, M(t) is cut to its k leading singular vectors (no unique choice where the k-th and the next
-    singular value are equal).
+    singular value are equal), and M(∞) is not: the distance of a matrix to itself is then the share
+    of it that lies beyond them, $\sqrt{\sum_{i>k}\sigma_i^2/\sum_i\sigma_i^2}$, the least that any
+    space of k dimensions has. `principal_angles` treats both alike, and is 0 there.
 
     Singular values of M(t) below $\max(m, n)\,\varepsilon\,\sigma_1$ count as zero. A matrix of
     full column rank reaches everything, so that its distance is 0 and is marked `degenerate`: the
@@ -55,6 +57,11 @@ def subspace_distance(current: Matrices, final: Matrices, *, k: object = None) -
     >>> distance = subspace_distance(course, course[-1])
     >>> distance.value.round(3).tolist(), distance.degenerate.tolist()
     ([1.0, 0.707, 0.0], [False, False, False])
+    >>> matrix = np.diag([2., 1., 1.])
+    >>> subspace_distance(matrix, matrix, k=1).value.round(3).item()  # the root of 2/6
+    0.577
+    >>> principal_angles(matrix, matrix, k=1).item()
+    0.0
     """
     now, end = _pair(current=current, final=final)
     columns = now.shape[-1]

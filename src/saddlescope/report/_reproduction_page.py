@@ -1,4 +1,4 @@
-"""The page of a reproduction: what was published and what is ours in tables, then the figures."""
+"""The page of a reproduction: each figure with its claims, and one folded table of them all."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from saddlescope.drawing import to_svg
+from saddlescope.drawing import draw_sheet, inline_svg, to_svg
 from saddlescope.figures.kit.claim import Claim, Verdict
 from saddlescope.figures.kit.claims import OURS, PUBLISHED, Claims
+from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.reproduction import Result
 from saddlescope.report._assets import asset, embedded
 from saddlescope.report._colours import lighten_on_dark
-from saddlescope.report._interactive import Panel, panels
 from saddlescope.report._page import Section, table, write_page
+from saddlescope.report._panels import page_panels
 from saddlescope.setting.nested import flat_plain
 from saddlescope.tables import Cell, counted, paragraphs
 
@@ -32,8 +33,6 @@ _QUICK = (
 _LOST = "Not made"
 # Characters; a larger picture would make the page slow to open.
 _LARGEST_INLINE = 300_000
-# Pixels; a narrower drawing of several panels could not be read, and is scrolled sideways.
-_NARROWEST = 560
 _DOWNLOADS = {"pdf": "PDF", "svg": "SVG", "png": "PNG", "data": "data (NetCDF)", "film": "film"}
 _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "layers.js", "reading.js", "panels.js")
 # A line may not break within a number such as 1e-12.
@@ -50,12 +49,14 @@ def write_reproduction_page(
     `command` is shown as what makes them all.
     """
     sections = [
-        Section(f"{result.figure.id}: {result.figure.title}", _body(result), result.figure.id)
+        Section(
+            f"{result.name}: {result.figure.title}", _body(result, Path(path).parent), result.name
+        )
         for result in results
     ]
     if command:
         sections.append(Section("Make it again", f"<pre>{escape(command)}</pre>"))
-    top = _summary(results) + _navigation(results) + _all_claims(results)
+    top = _summary(results) + _all_claims(results) + _navigation(results)
     return write_page(
         path,
         title,
@@ -86,8 +87,8 @@ def _summary(results: Sequence[Result]) -> str:
 
 def _navigation(results: Sequence[Result]) -> str:
     items = "".join(
-        f'<li><a href="#{escape(result.figure.id)}" title="{escape(result.figure.title)}">'
-        f"{escape(result.figure.id)}</a> {_mark(result)}</li>"
+        f'<li><a href="#{escape(result.name)}" title="{escape(result.figure.title)}">'
+        f"{escape(result.name)}</a> {_mark(result)}</li>"
         for result in results
     )
     return f'<nav aria-label="Figures"><ol>{items}</ol></nav>'
@@ -103,7 +104,7 @@ def _all_claims(results: Sequence[Result]) -> str:
     rows: dict[str, list[list[str | Cell]]] = {_LOST: [], PUBLISHED: [], OURS: []}
     marks: dict[str, list[dict[str, str]]] = {heading: [] for heading in rows}
     for result in results:
-        name = result.figure.id
+        name = result.name
         link = Cell(f'<a href="#{escape(name)}">{escape(name)}</a>')
         if result.problem:
             problem = Cell(f'<span class="bad">{escape(result.problem)}</span>', "wide")
@@ -126,7 +127,11 @@ def _all_claims(results: Sequence[Result]) -> str:
         for heading, own in marks.items()
         if own
     )
-    return f'<div id="claims">{chosen if some else ""}{whole}</div>'
+    count = sum(len(own) for own in marks.values())
+    return (
+        f'<details id="claims"><summary>All {counted(count, "row")} in one table</summary>'
+        f"{chosen if some else ''}{whole}</details>"
+    )
 
 
 def _cells(claim: Claim, details: str = "") -> list[str | Cell]:
@@ -158,7 +163,7 @@ def _marks(claim: Claim) -> dict[str, str]:
     }
 
 
-def _body(result: Result) -> str:
+def _body(result: Result, folder: Path) -> str:
     figure = result.figure
     kind = " · quick" if result.quick else ""
     if figure not in figure.presets().values():
@@ -168,38 +173,50 @@ def _body(result: Result) -> str:
     if departures:
         departures = f"<h3>Departures from the published setting</h3><ul>{departures}</ul>"
     text = _CODE.sub(r"<code>\1</code>", paragraphs(figure.text.splitlines()))
-    text = f'<div class="text">{text}</div>'
+    text = f'<div class="text">{_changes(figure)}{text}</div>'
     if result.problem:
-        return (
-            f'{source}<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
-            f"{_setting(flat_plain(figure))}{_making(result)}"
-        )
+        text = f'<p class="problem">Could not be made: {escape(result.problem)}</p>{text}'
     return (
-        f"{source}{_picture(result)}{text}{_interactive(result)}{_film(result)}"
+        f"{source}{_picture(result, folder)}{_interactive(result)}{text}{_film(result)}"
         f"{_claims(result.claims)}{departures}{_setting(flat_plain(figure))}{_making(result)}"
     )
 
 
-def _picture(result: Result) -> str:
+def _changes(figure: AbstractFigure) -> str:
+    """Where the setting is not the one that the text is about."""
+    own, whole = flat_plain(figure), flat_plain(type(figure)())
+    changed = [
+        f"{name.replace('_', ' ')} {_written(value)} in place of {_written(whole.get(name))}"
+        for name, value in own.items()
+        if value != whole.get(name)
+    ]
+    if not changed:
+        return ""
+    return (
+        f'<p class="changes">Here with {escape("; ".join(changed))}: numbers in the text below are '
+        "of the whole figure.</p>"
+    )
+
+
+def _picture(result: Result, folder: Path) -> str:
     """The drawing inside the page, where it takes the page's colours; a large one as a file."""
-    title = escape(result.figure.title)
-    svg = "" if result.drawing is None else to_svg(result.drawing)
+    title, svg = escape(result.figure.title), _svg(result, folder)
     if 0 < len(svg) <= _LARGEST_INLINE:
-        width = re.search(r'width="([\d.]+)pt"', svg)
-        narrowest = min(_NARROWEST, int(float(width[1]) * 4 / 3)) if width else 0
-        own = f'role="img" aria-label="{title}" style="min-width: {narrowest}px"'
-        drawn = lighten_on_dark(_own_names(svg, result.figure.id)).replace(
-            "<svg ", f"<svg {own} ", 1
-        )
+        own = f'role="img" aria-label="{title}"'
+        drawn = lighten_on_dark(_own_names(svg, result.name)).replace("<svg ", f"<svg {own} ", 1)
         return f'<figure class="picture">{drawn}</figure>'
     kinds = ("png", "svg") if svg else ("svg", "png")
     file = next((result.files[kind] for kind in kinds if kind in result.files), "")
     if not file:
         return ""
-    style = f"min-width: {_NARROWEST}px"
-    return (
-        f'<figure class="picture"><img src="{quote(file)}" alt="{title}" style="{style}"></figure>'
-    )
+    return f'<figure class="picture"><img src="{quote(file)}" alt="{title}"></figure>'
+
+
+def _svg(result: Result, folder: Path) -> str:
+    """The picture as it was kept; drawn where it could not be kept."""
+    if "svg" in result.files:
+        return inline_svg((folder / result.files["svg"]).read_text(encoding="utf-8"))
+    return "" if result.sheet is None else to_svg(draw_sheet(result.sheet))
 
 
 def _own_names(svg: str, name: str) -> str:
@@ -207,26 +224,15 @@ def _own_names(svg: str, name: str) -> str:
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
 
 
-def _panels(result: Result) -> list[Panel]:
-    if result.drawing is None:
-        return []
-    try:
-        return panels(result.drawing)
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        # A picture of an odd setting that cannot be read off must not cost the page.
-        return []
-
-
 def _interactive(result: Result) -> str:
-    drawn = [panel.to_dict() for panel in _panels(result)]
-    if not drawn:
+    if result.sheet is None:
         return ""
-    name = escape(result.figure.id)
+    name = escape(result.name)
     return (
         f'<button type="button" class="interactive" hidden aria-expanded="false" '
         f'aria-controls="{name}-charts">Zoom and read values</button>'
         f'<div id="{name}-charts" class="charts" data-panels="{name}-panels" hidden></div>'
-        + embedded(f"{name}-panels", drawn)
+        + embedded(f"{name}-panels", page_panels(result.sheet))
     )
 
 

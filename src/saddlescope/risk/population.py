@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from saddlescope.arrays import Array, Weights, whitened_triples
+from saddlescope.arrays import Array, Weights, product, whitened_triples
 from saddlescope.checks import FloatArray
 from saddlescope.risk.base import AbstractMapRisk, Objective
 
@@ -95,7 +95,7 @@ def population_objective(
     if basis is None:
         return Objective(DenseRisk(factor, power, drive, summary, query))
     drive, summary, query = (
-        ((basis.T @ matrix) * basis.T).sum(1) for matrix in (drive, summary, query)
+        (product(basis.T, matrix) * basis.T).sum(1) for matrix in (drive, summary, query)
     )
     risk = DiagonalRisk(factor, power, np.diag(drive), np.outer(summary, query))
     return Objective(risk, None if np.array_equal(basis, np.eye(len(basis))) else basis)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.arrays import Array
+from saddlescope.arrays import Array, product
 from saddlescope.checks import FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import common_basis
@@ -21,8 +21,10 @@ def sandwich(covariance: FloatArray, inner: FloatArray, inverse_length: float) -
     >>> sandwich(np.eye(2), np.eye(2), 1 / 4).tolist()
     [[1.75, 0.0], [0.0, 1.75]]
     """
-    spread = covariance @ inner.T @ covariance + np.trace(inner @ covariance) * covariance
-    return covariance @ inner @ covariance + inverse_length * spread
+    weighted = product(covariance, inner)
+    turned = product(product(covariance, inner.T), covariance)
+    spread = turned + np.trace(weighted) * covariance
+    return product(weighted, covariance) + inverse_length * spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +88,8 @@ def regression_moments(
         if excess is not None:
             noise = noise + inverse_length * excess
         moments = RegressionMoments(
-            label_power=float(np.trace(task_covariance @ query_covariance)),
-            drive=covariance @ task_covariance @ query_covariance,
+            label_power=float(np.trace(product(task_covariance, query_covariance))),
+            drive=product(product(covariance, task_covariance), query_covariance),
             summary=sandwich(covariance, task_covariance, inverse_length) + noise,
             query=query_covariance,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddlescope.arrays import is_diagonal, product
 from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.memory import check_memory
@@ -156,7 +157,7 @@ class Spectrum:
     @property
     def matrix(self) -> FloatArray:
         """The covariance itself, [D, D]."""
-        return (self.basis * self.eigenvalues) @ self.basis.T
+        return product(self.basis * self.eigenvalues, self.basis.T)
 
     @property
     def root(self) -> FloatArray:
@@ -221,10 +222,14 @@ def common_basis(matrices: list[FloatArray]) -> FloatArray | None:
     blocks: list[tuple[int, ...]] = [tuple(range(dimension))]
     for matrix in matrices:
         refined: list[tuple[int, ...]] = []
+        rotated = product(product(basis.T, matrix), basis)
         for block in blocks:
+            if len(block) == 1:
+                refined.append(block)
+                continue
             columns = list(block)
-            inner = basis[:, columns].T @ matrix @ basis[:, columns]
-            if np.count_nonzero(inner - np.diag(np.diagonal(inner))) == 0:
+            inner = rotated[np.ix_(columns, columns)]
+            if is_diagonal(inner):
                 # A diagonal block keeps its axes: eigh could swap or flip them.
                 order = np.argsort(-np.diagonal(inner), kind="stable")
                 values, vectors = np.diagonal(inner)[order], np.eye(len(columns))[:, order]
@@ -236,7 +241,7 @@ def common_basis(matrices: list[FloatArray]) -> FloatArray | None:
             refined += [tuple(columns[i] for i in group) for group in groups]
         blocks = refined
     for matrix in matrices:
-        rotated = basis.T @ matrix @ basis
+        rotated = product(product(basis.T, matrix), basis)
         off_diagonal = rotated - np.diag(np.diagonal(rotated))
         if np.abs(off_diagonal).max() > 1e-9 * np.abs(matrix).max():
             return None

@@ -1,10 +1,15 @@
-"""The kernels in Pallas' interpreter, next to the programs that XLA makes of the same steps."""
+"""The kernels next to the programs that XLA makes of the same steps.
+
+Without a GPU, and so in every run of all tests, Pallas' interpreter carries them out;
+`JAX_PLATFORMS=cuda pytest tests/dynamics/kernels` is the same on a GPU.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,8 +22,9 @@ from saddlescope.dynamics.methods._layout import Layout
 TASK = ss.InContextRegression(spectrum=[0.6, 0.4], context_length=20)
 DESCENT = ss.GradientDescent(learning_rate=0.5, steps=1000)
 FLOW = ss.GradientFlow(until=400.0)
+IS_INTERPRETED = jax.default_backend() != "gpu"
 # Two lanes share three heads: one of them holds a head that is not there.
-SHARED, ALONE = Kernel(2, 4, 1, is_interpreted=True), Kernel(1, 4, 1, is_interpreted=True)
+SHARED, ALONE = Kernel(2, 4, 1, IS_INTERPRETED), Kernel(1, 4, 1, IS_INTERPRETED)
 MODELS = {
     "pairs": ss.SeparateAttention(heads=3),
     "two pairs a head": ss.SeparateAttention(heads=2, rank=2),
@@ -196,6 +202,7 @@ def test_a_kernel_is_chosen_where_it_fits(
 ) -> None:
     task = ss.InContextRegression(spectrum=[0.4, 0.3, 0.2, 0.1], context_length=31)
     risk, layout = model.objective(task).risk, Layout.of(model, 4)
+    monkeypatch.setattr("jax.default_backend", lambda: "cpu")
     assert choose_kernel([method], model, risk, layout, rows) is None
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     chosen = choose_kernel([method], model, risk, layout, rows)

@@ -105,6 +105,7 @@ def test_the_dictionary_has_the_documented_keys() -> None:
         "tolerance": 0.2,
         "reason": "because",
         "source": "",
+        "counting": "as predicted",
     }
     assert {type(values[name]) for name in ("relation", "expected", "verdict")} == {str}
 

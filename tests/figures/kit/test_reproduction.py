@@ -1,20 +1,22 @@
 """Figures are kept, taken again when current, and made again when anything changed."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet, write_sheet
 from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.figures import AbstractFigure, Claim, Watch
 from saddlescope.figures.kit import reproduction
 from saddlescope.figures.kit.claim import at_most, within
 from saddlescope.figures.kit.panels import sheet
 from saddlescope.figures.kit.reproduction import command_of, others, reproduce
+from saddlescope.report import write_reproduction_page
 from saddlescope.running.files import Sealed
 
 computed: list[str] = []
@@ -49,10 +51,10 @@ class Parabola(AbstractFigure):
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (within("ends at one", data["y"][-1], 1.0, 1e-9), at_most("small", data["y"], 1.5))
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = sheet()
         axes[0, 0].plot(data["x"], data["y"])
-        return drawing
+        return drawing.build()
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ class Line(AbstractFigure):
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
         return (at_most("small", data["y"], 0.5).expected_to_fail("lines grow"),)
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = sheet()
-        axes[0, 0].plot(data["y"])
-        return drawing
+        axes[0, 0].plot(range(self.points), data["y"])
+        return drawing.build()
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
         computed.append("film")
@@ -121,7 +123,8 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     after = reproduce([Parabola(), Line()], tmp_path)
     assert computed == []
     assert [a.to_dict() for a in after] == [b.to_dict() for b in before]
-    assert after[0].drawing is not None
+    assert after[0].sheet is not None
+    assert write_sheet(after[0].sheet) == write_sheet(before[0].sheet)
 
 
 def test_another_setting_is_made_anew(tmp_path: Path) -> None:
@@ -131,6 +134,36 @@ def test_another_setting_is_made_anew(tmp_path: Path) -> None:
     assert not result.as_expected
 
 
+def test_another_setting_leaves_the_standard_figure_where_it_is(tmp_path: Path) -> None:
+    reproduce([Parabola()], tmp_path)
+    (other,) = reproduce([Parabola(bend=1.2)], tmp_path)
+    assert re.fullmatch(r"parabola-[0-9a-f]{8}", other.name)
+    assert all(file.startswith(other.name + "/") for file in other.files.values())
+    computed.clear()
+    (standard,) = reproduce([Parabola()], tmp_path)
+    assert (standard.name, computed) == ("parabola", [])
+    # A page shows both.
+    assert [one.figure for one in others([Parabola], [standard], tmp_path)] == [Parabola(bend=1.2)]
+
+
+def test_what_is_kept_is_read_and_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = reproduce([Parabola()], tmp_path)
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("drawn or judged again")
+
+    for name in ("draw", "claims"):
+        monkeypatch.setattr(Parabola, name, refuse)
+    monkeypatch.setattr(reproduction, "draw_sheet", refuse)
+    (after,) = reproduce([Parabola()], tmp_path)
+    assert after.to_dict() == before.to_dict()
+    assert [str(claim) for claim in after.claims] == [str(claim) for claim in before.claims]
+    page = write_reproduction_page([after], tmp_path / "index.html")
+    assert "<svg" in page.read_text(encoding="utf-8")
+
+
 def test_other_code_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reproduce([Parabola()], tmp_path)
     monkeypatch.setattr(reproduction, "code_version", lambda kind: "another")
@@ -138,7 +171,9 @@ def test_other_code_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert computed == ["parabola"] * 2
 
 
-@pytest.mark.parametrize("name", ["data.nc", "figure.png", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["data.nc", "claims.json", "charts.npz", "figure.png", "manifest.json"]
+)
 @pytest.mark.parametrize("damage", ["lost", "torn"])
 def test_damage_is_mended(tmp_path: Path, name: str, damage: str) -> None:
     (before,) = reproduce([Parabola()], tmp_path)
@@ -182,7 +217,7 @@ def test_the_folder_s_other_figures_are_shown_too(tmp_path: Path) -> None:
     made = reproduce([Parabola()], tmp_path)
     (other,) = others([Parabola, Line], made, tmp_path)
     assert other.figure == Line(points=4)
-    assert other.drawing is not None
+    assert other.sheet is not None
 
 
 @pytest.mark.parametrize("change", [{"format": 1}, {"slope": 2.0}, {"points": "none"}])

@@ -22,7 +22,7 @@ from saddlescope.dynamics.kernels.choice import Kernel
 from saddlescope.dynamics.methods._layout import Layout
 
 Lane: TypeAlias = Array
-"""A number of every lane, [block, lanes], or [block] where each is a trajectory; of all, []."""
+"""A number of every lane, [block × lanes], a trajectory's side by side; of all, []."""
 Ref: TypeAlias = Any
 """An array in the GPU's memory, which a kernel reads and writes."""
 
@@ -37,27 +37,25 @@ class Block:
     """The number of each lane's trajectory."""
     inside: Lane
     """Whether there is one of that number."""
-    lane: Lane | int
+    lane: Lane
     """The number of each lane among those of its trajectory."""
 
     @classmethod
     def here(cls, kernel: Kernel, layout: Layout, rows: int) -> Block:
         """The block of the program that runs."""
         # The interpreter computes in whatever integers are JAX's own.
-        own = pl.program_id(0).astype(jnp.int32) * kernel.block
-        own = own + jnp.arange(kernel.block, dtype=jnp.int32)
-        lane: Lane | int = 0
-        if kernel.lanes > 1:
-            shape = (kernel.block, kernel.lanes)
-            own = jnp.broadcast_to(own[:, None], shape)
-            lane = jnp.broadcast_to(jnp.arange(kernel.lanes, dtype=jnp.int32)[None, :], shape)
-        return cls(kernel, layout, own, own < rows, lane)
+        first = pl.program_id(0).astype(jnp.int32) * kernel.block
+        every = jnp.arange(kernel.block * kernel.lanes, dtype=jnp.int32)
+        own = first + every // kernel.lanes
+        return cls(kernel, layout, own, own < rows, every % kernel.lanes)
 
     def total(self, lane: Lane) -> Lane:
         """The sum over a trajectory's lanes, in each of them."""
         if self.kernel.lanes == 1:
             return lane
-        return jnp.broadcast_to(lane.sum(axis=1)[:, None], lane.shape)
+        shape = (self.kernel.block, self.kernel.lanes)
+        total = lane.reshape(shape).sum(axis=1)
+        return jnp.broadcast_to(total[:, None], shape).reshape(lane.shape)
 
     def any(self, lane: Lane) -> Array:
         """Whether it is so of any trajectory, []."""
@@ -65,9 +63,7 @@ class Block:
 
     def least(self, lane: Lane) -> Array:
         """The least of all, []."""
-        while lane.ndim:
-            lane = lane.min(axis=lane.ndim - 1)
-        return lane
+        return lane.min()
 
     def read(self, ref: Ref, *at: int | Lane) -> Lane:
         """An entry of every trajectory's part of the state."""
@@ -115,7 +111,7 @@ class Block:
     def _places(self, mask: Lane) -> list[tuple[Lane | int, Lane]]:
         """Where each entry of a lane lies in a flat vector, and whether there is one."""
         own = self.kernel.heads(self.layout)
-        places = []
+        places: list[tuple[Lane | int, Lane]] = []
         starts = accumulate((prod(shape) for _, shape in self.layout.shapes), initial=0)
         for (_, shape), start in zip(self.layout.shapes, starts, strict=False):
             stride = prod(shape[1:])

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
 # Programs of larger maps take minutes to compile.
 _MOST_DIMENSIONS = 4
+# Those of a warp, which wait for each other least.
 _MOST_LANES = 32
-# On an H200 the kernel of a descent takes eight seconds to compile. That of a flow takes a minute
-# and a half, and saves 90 µs a start on the way to t = 20 000.
-_FEWEST_FLOWS, _FEWEST_DESCENTS = 2**19, 1024
+# On an H200 the kernel of a descent takes eight seconds to compile. That of a flow takes twenty,
+# and saves 90 µs a start on the way to t = 20 000.
+_FEWEST_FLOWS, _FEWEST_DESCENTS = 2**18, 1024
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ def choose_kernel(
         lanes *= 2
         if lanes > min(_MOST_LANES, 2 * heads):
             return None
-    return Kernel(lanes, block=16, warps=4) if is_flow else Kernel(lanes, block=64, warps=2)
+    if is_flow:
+        return Kernel(lanes, block=_MOST_LANES // lanes, warps=1)
+    return Kernel(lanes, block=64, warps=2)
 
 
 def _is_small(model: AbstractAttention, risk: AbstractRisk, layout: Layout) -> bool:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import AbstractAttention, RandomStart, SeparateAttention
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.errors import TheoryDoesNotApply
@@ -178,11 +177,13 @@ class AnyCovariances(AbstractFigure):
                 "learned and an unlearned mode of larger σ (T19)",
                 data["hessian_index"],
                 data["inversions"],
+                "fixed points as predicted",
             ),
             equal(
                 "… and at every fixed point of random tasks",
                 counted[:, 0],
                 counted[:, 1],
+                "fixed points as predicted",
             ),
             equal(
                 "of the drops after the first the theory states no time, and says so",
@@ -205,14 +206,14 @@ class AnyCovariances(AbstractFigure):
             shifted("later drops stated all the same", -1, "later_refused"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(2, 2, width=4.2, height=3.0)
         _draw_losses(axes[0, 0], data)
         draw_turning(axes[0, 1], data)
         _draw_errors(axes[1, 0], data)
         draw_graph(axes[1, 1], data.assign(loss=data["way_loss"]))
         panels.letter(axes.flat)
-        return drawing
+        return drawing.build()
 
 
 def _ways(*runs: Trajectory) -> xr.Dataset:
@@ -265,7 +266,7 @@ def _errors(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
     return np.abs(predicted / measured - 1), np.abs((predicted - apart) / measured - 1)
 
 
-def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
+def _draw_losses(axes: PanelBuilder, data: xr.Dataset) -> None:
     levels = data["level_loss"].to_numpy()
     panels.levels(axes, levels, "levels (T19)")
     panels.seed_curves(axes, data["time"], data["loss"], "training")
@@ -276,10 +277,10 @@ def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
     begin = float(data["drop_time"].min()) / 3
     axes.set(xscale="log", xlim=(begin, float(data["time"][-1])), ylim=(0, 1.08 * levels[0]))
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-    panels.legend(axes, 3)
+    axes.legend(3)
 
 
-def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
+def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:
     errors, naive = _errors(data)
     scale = data["scale"].to_numpy()
     width = np.linspace(-0.04, 0.04, errors.shape[1])
@@ -292,5 +293,5 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     guide = typical[-1] * (scale / scale[-1]) ** 2
     axes.plot(scale, guide, color=panels.THEORY_COLOUR, label="$w^2$", zorder=0, **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="scale of the start  $w$")
-    axes.set_ylabel("error of the first drop's time")
-    panels.legend(axes, 3)
+    axes.set(ylabel="error of the first drop's time")
+    axes.legend(3)

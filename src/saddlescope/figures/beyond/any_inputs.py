@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.beyond import law_panels
 from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotation_numbers
@@ -153,6 +153,7 @@ class AnyInputs(AbstractFigure):
                 "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17, T20)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], stops),
+                "visits in this order",
             ),
             within(
                 "at each of these its loss is that of the fixed point (T20)",
@@ -177,7 +178,7 @@ class AnyInputs(AbstractFigure):
             scaled("fixed points of Gaussian inputs", 1.05, "point_loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(2, 3, width=3.4, height=2.9)
         kurtosis = np.linspace(float(data["kurtosis"].min()), float(data["kurtosis"].max()), 60)
         levels = np.array([self._levels(one) for one in kurtosis])
@@ -187,7 +188,7 @@ class AnyInputs(AbstractFigure):
         law_panels.draw_courses(axes[1, 0], data)
         draw_rotation(axes[1, 1], axes[1, 2], data)
         panels.letter(axes.flat)
-        return drawing
+        return drawing.build()
 
     def _numbers(self, watch: Watch, law: str) -> xr.Dataset:
         """The runs of separate and merged attention on one law, and its maps on drawn prompts."""

@@ -8,9 +8,8 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
@@ -175,13 +174,13 @@ class ContextLengthsFigure(AbstractFigure):
     def _later(self) -> FloatArray:
         return (1 + 0.05 * np.arange(len(self.lengths)))[:, None, None]
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         runs = partial(_draw_runs, pairs=list(zip(self.shorter, self.longer, strict=True)))
         draws = (runs, _draw_levels, _draw_times)
         drawing = panels.grid(draws, data, 3, width=3.3, height=3.0)
         first = float(np.nanmin(data["drop_time"])) / 3
-        drawing.axes[0].set(xlim=(first, self.setting.method.end))
-        return drawing
+        drawing.panels[0].set(xlim=(first, self.setting.method.end))
+        return drawing.build()
 
     def _at(self, length: object) -> Setting:
         return self.setting.replace(context_length=length)
@@ -217,7 +216,7 @@ def _token_level(task: InContextRegression, pair: ContextLengths) -> float:
     return float(values.sum() - drops.sum())
 
 
-def _draw_runs(axes: Axes, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -> None:
+def _draw_runs(axes: PanelBuilder, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -> None:
     one = data.isel(seed=0)
     fixed = f"fixed $N={1 / float((1 / one['effective_length']).mean()):.0f}$"
     axes.plot(one["time"], one["reference_loss"], color="0.75", linewidth=4, label=fixed)
@@ -231,12 +230,12 @@ def _draw_runs(axes: Axes, data: xr.Dataset, pairs: Sequence[tuple[int, int]]) -
         elsewhere = float(one["mean_length_level"][index])
         axes.plot(stroke, [elsewhere] * 2, color=panels.colour(index), linewidth=2.5)
     lowest = float(one["mean_length_level"].min())
-    axes.annotate("last levels at the mean $N$  ", (stroke[0], lowest), ha="right", fontsize=7.5)
+    axes.text(stroke[0], lowest, "last levels at the mean $N$  ", ha="right", fontsize=7.5)
     axes.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    panels.legend(axes, columns=2)
+    axes.legend(2)
 
 
-def _draw_levels(axes: Axes, data: xr.Dataset) -> None:
+def _draw_levels(axes: PanelBuilder, data: xr.Dataset) -> None:
     right = float(data["any_length"][-1])
     for level, tint in enumerate(panels.shades(data.sizes["level"])):
         curve, rest = data["level_curve"][:, level], float(data["long_level"][level])
@@ -246,10 +245,10 @@ def _draw_levels(axes: Axes, data: xr.Dataset) -> None:
         measured = data["plateau_loss"][:, :, level].T
         panels.seed_curves(axes, data["length"], measured, f"{level} drops", **look)
     axes.set(xscale="log", xlabel="context length  $N$", ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    panels.legend(axes)
+    axes.legend()
 
 
-def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     tints = panels.shades(data.sizes["level"])[1:]
     for drop in range(data.sizes["drop"]):
         for seed, sign in zip(range(data.sizes["seed"]), "osD^v", strict=False):
@@ -261,4 +260,4 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=panels.THEORY_COLOUR, label="T13", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
     axes.set(ylabel=r"time of drop  $t/\tau$")
-    panels.legend(axes)
+    axes.legend()

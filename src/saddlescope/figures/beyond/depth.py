@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import optax
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import DeepAttention, RandomStart
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.comparison.algorithms import trace_algorithms
 from saddlescope.dynamics import Optimiser, Record, StochasticGradientDescent
@@ -120,6 +119,7 @@ class Depth(AbstractFigure):
                 "of preconditioned descent with one layer, least squares with more",
                 final + 1,
                 goal.broadcast_like(final) + 1,
+                "runs end there",
             ),
             equal(
                 "before, it is nearest to 0, 1, ... D - 2 principal components, then one step: "
@@ -163,7 +163,7 @@ class Depth(AbstractFigure):
             scaled("the least error of another context length", 1.2, "one_layer_loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count = data.sizes["depth"] + 1
         drawing, axes = panels.sheet_of(count, 2, width=4.3, height=2.9)
         shown = axes.flat[:count]
@@ -174,9 +174,9 @@ class Depth(AbstractFigure):
             panel.set(xscale="log", xlabel="training step", xlim=(10, float(data["step"][-1])))
 
         panels.letter(shown)
-        panels.legend(shown[0])
-        panels.legend(shown[1])
-        return drawing
+        shown[0].legend()
+        shown[1].legend()
+        return drawing.build()
 
     def _descent(self, depth: int) -> Setting:
         base = of_kind(StochasticGradientDescent, self.setting.method)
@@ -210,21 +210,20 @@ class Depth(AbstractFigure):
                 predicted += range(1, len(members) + 1)
         return measured, predicted
 
-    def _draw_loss(self, axes: Axes, data: xr.Dataset) -> None:
+    def _draw_loss(self, axes: PanelBuilder, data: xr.Dataset) -> None:
         panels.levels(axes, [data["one_layer_loss"]], "least of one layer (T7)")
         for index, depth in enumerate(data["depth"].to_numpy()):
             label, tint = f"{depth} layer{'s' if depth > 1 else ''}", panels.colour(index)
             panels.seed_curves(axes, data["step"], data["loss"][index], label, color=tint)
         axes.set(yscale="log", ylabel=panels.LOSS_LABEL)
 
-    def _draw_distances(self, axes: Axes, one: xr.Dataset) -> None:
+    def _draw_distances(self, axes: PanelBuilder, one: xr.Dataset) -> None:
         colours, labels = self._looks()
         nearest = one["distance"].argmin("algorithm").to_numpy()
         for index, label in enumerate(labels):
             axes.plot(one["step"], one["distance"][:, index], color=colours[index], label=label)
-            near, strip = one["step"].to_numpy()[nearest == index], axes.get_xaxis_transform()
-            height = np.full(len(near), 0.03)
-            axes.plot(near, height, "s", color=colours[index], markersize=4, transform=strip)
+            near = one["step"].to_numpy()[nearest == index]
+            axes.plot(near, 0.03, "s", color=colours[index], markersize=4, y_in="panel")
         depth = int(one["depth"])
         axes.set(yscale="log", ylim=(2e-3, 3))
         axes.set(ylabel=f"mean-square distance, {depth} layer{'s' if depth > 1 else ''}")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import SeparateAttention
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Record
 from saddlescope.figures.beyond.particles import NEAR, head_numbers
@@ -129,6 +128,7 @@ class DormantHeads(AbstractFigure):
                 "drops that do not come by the end are those predicted not to",
                 np.isfinite(data["drop_time"]),
                 np.isfinite(data["predicted_drop_time"]),
+                "drops come, or do not, as predicted",
             ),
         )
 
@@ -145,9 +145,9 @@ class DormantHeads(AbstractFigure):
             rolled("drops of other seeds", "seed", "predicted_drop_time"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_potentials, _draw_values, _draw_times, _draw_errors)
-        return panels.grid(draws, data, 2, width=3.7, height=2.9)
+        return panels.grid(draws, data, 2, width=3.7, height=2.9).build()
 
 
 def _errors(data: xr.Dataset) -> FloatArray:
@@ -155,7 +155,7 @@ def _errors(data: xr.Dataset) -> FloatArray:
     return np.abs(data["predicted_drop_time"].to_numpy() / data["drop_time"].to_numpy() - 1)
 
 
-def _draw_potentials(axes: Axes, data: xr.Dataset) -> None:
+def _draw_potentials(axes: PanelBuilder, data: xr.Dataset) -> None:
     """F over θ near the start, where heads turn, with the heads as trained on it."""
     for index in range(data.sizes["head"]):
         own, tint = data.isel(head=index), panels.colour(index)
@@ -168,10 +168,10 @@ def _draw_potentials(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(0.0, float(own["potential"][0]), "|", color=tint, markersize=9)
     axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlim=NEAR, ylim=(-0.4, 3), xlabel=r"$\theta = \int v\,dt$", ylabel=r"$v^2/w^2$")
-    panels.legend(axes)
+    axes.legend()
 
 
-def _draw_values(axes: Axes, data: xr.Dataset) -> None:
+def _draw_values(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The values of the same heads until they run away."""
     unit = float(data["unit"])
     for index in range(data.sizes["head"]):
@@ -182,27 +182,27 @@ def _draw_values(axes: Axes, data: xr.Dataset) -> None:
         axes.axvline(unit * float(own["runaway"]), color=tint, linestyle=":", label=label)
     axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(ylim=(-6, 6), xlim=(0, None), xlabel=r"$w\,t$", ylabel="$v/w$")
-    panels.legend(axes)
+    axes.legend()
 
 
-def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     """Every drop at every scale, measured against predicted."""
     tints = panels.shades(data.sizes["scale"])
     measured = data["drop_time"].to_numpy()
     ends = np.array([0.6 * np.nanmin(measured), 1.6 * np.nanmax(measured)])
     axes.plot(ends, ends, color="black", zorder=0, **panels.THEORY)
     for index, tint in enumerate(tints):
-        pair = (
+        predicted, drops = (
             data[name][index].to_numpy().ravel() for name in ("predicted_drop_time", "drop_time")
         )
         look = {**panels.CIRCLES, "color": tint, "markersize": 4}
-        axes.plot(*pair, label=_power(float(data["scale"][index])), **look)
+        axes.plot(predicted, drops, label=_power(float(data["scale"][index])), **look)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel=r"predicted drop time  $t/\tau$", ylabel=r"measured drop time  $t/\tau$")
-    panels.legend(axes, 5)
+    axes.legend(5)
 
 
-def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
+def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The errors of first and later drops over the scale."""
     error, scale = _errors(data), data["scale"].to_numpy()
     parts = (("first drop", error[:, :, :1], "s"), ("later drops", error[:, :, 1:], "o"))
@@ -214,8 +214,8 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     look = {"color": panels.THEORY_COLOUR, "label": r"$\propto w$", **panels.THEORY}
     axes.plot(scale, scale, **look)
     axes.set(xscale="log", yscale="log", xlabel="scale of the start  $w$")
-    axes.set_ylabel("relative error: median, worst (dotted)")
-    panels.legend(axes)
+    axes.set(ylabel="relative error: median, worst (dotted)")
+    axes.legend()
 
 
 def _power(scale: float) -> str:

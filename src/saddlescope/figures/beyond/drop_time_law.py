@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most
@@ -139,9 +138,9 @@ class DropTimeLawFigure(AbstractFigure):
     def _of_one_head(self, dropped: xr.DataArray) -> xr.DataArray:
         return 1 - (1 - dropped) ** (1 / self.setting.model.heads)
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_density, _draw_survival, _draw_deviation)
-        return panels.grid(draws, data, 3, width=3.4, height=2.8)
+        return panels.grid(draws, data, 3, width=3.4, height=2.8).build()
 
 
 def _steps(count: int) -> FloatArray:
@@ -168,7 +167,7 @@ def _distance(one: FloatArray, other: FloatArray) -> float:
 _CLOCK = r"$w\,t^*$,  scale × time of the runaway"
 
 
-def _draw_density(axes: Axes, data: xr.Dataset) -> None:
+def _draw_density(axes: PanelBuilder, data: xr.Dataset) -> None:
     time = data["unit_time"].to_numpy()
     edges = np.linspace(time[0], float(data["runaway"].quantile(0.99)), 30)
     for index, sample in enumerate(data["runaway"]):
@@ -181,10 +180,10 @@ def _draw_density(axes: Axes, data: xr.Dataset) -> None:
     fall = -np.diff(data["law_survival"].to_numpy()[::10]) / np.diff(some)
     axes.plot((some[:-1] + some[1:]) / 2, fall, color="black", label="T18", **panels.THEORY)
     axes.set(xlabel=_CLOCK, ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, None))
-    panels.legend(axes, 4)
+    axes.legend(4)
 
 
-def _draw_survival(axes: Axes, data: xr.Dataset) -> None:
+def _draw_survival(axes: PanelBuilder, data: xr.Dataset) -> None:
     count = data.sizes["start"]
     left = 1 - np.arange(count) / count
     for index, sample in enumerate(data["runaway"]):
@@ -194,7 +193,7 @@ def _draw_survival(axes: Axes, data: xr.Dataset) -> None:
     axes.set(xlim=(data["unit_time"][0].item(), None), ylim=(0.7 / count, 1.2))
 
 
-def _draw_deviation(axes: Axes, data: xr.Dataset) -> None:
+def _draw_deviation(axes: PanelBuilder, data: xr.Dataset) -> None:
     count = data.sizes["start"]
     share = np.arange(1, count + 1) / count
     axes.axhspan(-_CRITICAL, _CRITICAL, color="0.92", zorder=0)
@@ -203,4 +202,4 @@ def _draw_deviation(axes: Axes, data: xr.Dataset) -> None:
         gap = np.sqrt(count) * (share - dropped)
         axes.plot(share, gap, color=panels.colour(index), linewidth=0.9)
     axes.set(xlabel="share that has dropped", ylim=(-2.2, 2.2), xlim=(0, 1))
-    axes.set_ylabel(r"$\sqrt{n}$ × difference from T18")
+    axes.set(ylabel=r"$\sqrt{n}$ × difference from T18")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.figures.beyond import stability
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within, within
@@ -183,12 +182,12 @@ class EdgeOfStability(AbstractFigure):
             scaled("a bound that is a thousandth off", 1.001, "narrow_bound"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_courses, _draw_ends, _draw_beside, _draw_rotations)
-        return panels.grid(draws, data, 2, width=3.8, height=2.9)
+        return panels.grid(draws, data, 2, width=3.8, height=2.9).build()
 
 
-def _draw_courses(axes: Axes, data: xr.Dataset) -> None:
+def _draw_courses(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The sharpness through two descents, its value on the plateaus, and both limits."""
     plateau = float(data["theory_sharpness"].max())
     axes.axhline(plateau, color=panels.THEORY_COLOUR, label="T21", **panels.THEORY)
@@ -200,16 +199,16 @@ def _draw_courses(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(*along, style, color=tint, markersize=3, label=label)
         axes.axhline(plateau / share, color=tint, linestyle=":", linewidth=1.2)
         place = (0.02, plateau / share + (0.03 if name == "below" else -0.1) * plateau)
-        axes.text(*place, r"$2/\eta$", color=tint, fontsize=8, transform=axes.get_yaxis_transform())
+        axes.text(*place, r"$2/\eta$", color=tint, fontsize=8, x_in="panel")
     for time in data["drop_time"][0].to_numpy():
         axes.axvline(time, color="0.8", linewidth=0.8, zorder=0)
     begin, end = float(np.nanmin(data["drop_time"][0])) / 3, float(data["below_time"][-1])
     axes.set(xscale="log", xlim=(begin, end), ylim=(0, 1.9 * plateau))
     axes.set(xlabel=panels.TIME_LABEL, ylabel="sharpness")
-    panels.legend(axes)
+    axes.legend()
 
 
-def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
+def _draw_ends(axes: PanelBuilder, data: xr.Dataset) -> None:
     """Where descents end, over their learning rate, and what the largest head holds of e1."""
     share = data["rate_share"].to_numpy()
     sharp = float(data["theory_sharpness"].max())
@@ -226,11 +225,11 @@ def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
         for seed, column in enumerate(values.T):
             axes.plot(share, column, label=None if seed else label, **look)
     axes.set(xlabel=r"learning rate  $\eta/\eta^*$", ylabel="at the end of descent")
-    axes.set_ylim(0, 1.15)
-    panels.legend(axes, columns=2)
+    axes.set(ylim=(0, 1.15))
+    axes.legend(2)
 
 
-def _draw_beside(axes: Axes, data: xr.Dataset) -> None:
+def _draw_beside(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The excess loss from beside each fixed point, and the slopes of T21."""
     step = np.arange(data.sizes["step"])
     for row, share in enumerate(data["share"].to_numpy()):
@@ -244,19 +243,14 @@ def _draw_beside(axes: Axes, data: xr.Dataset) -> None:
         keep = (line > 1e-15) & (line < 1e-3)
         label = "T21" if row == 0 else None
         axes.plot(step[keep], line[keep], color="black", zorder=3, label=label, **panels.THEORY)
-        axes.annotate(
-            rf"$\eta={share:g}\,\eta^*$",
-            (0.97, 0.06 if row == 0 else 0.9),
-            xycoords="axes fraction",
-            ha="right",
-            fontsize=8,
-        )
+        name, height = rf"$\eta={share:g}\,\eta^*$", 0.06 if row == 0 else 0.9
+        axes.text(0.97, height, name, x_in="panel", y_in="panel", ha="right", fontsize=8)
     axes.set(yscale="log", ylim=(1e-17, 1), xlabel="step", xlim=(0, step[-1]))
-    axes.set_ylabel(r"$|L - L(M_m)|$")
-    panels.legend(axes, columns=5)
+    axes.set(ylabel=r"$|L - L(M_m)|$")
+    axes.legend(5)
 
 
-def _draw_rotations(axes: Axes, data: xr.Dataset) -> None:
+def _draw_rotations(axes: PanelBuilder, data: xr.Dataset) -> None:
     """How much sharper rotations are than the first head, over the spread of two eigenvalues."""
     for index, length in enumerate(data["length"].to_numpy()):
         tint = panels.colour(index)
@@ -266,5 +260,5 @@ def _draw_rotations(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(data["marked_ratio"], data["lanczos_bound"][index], color=tint, **panels.CIRCLES)
     axes.axvline(_LAST_RATIO, color="0.6", linewidth=0.8, zorder=0)
     axes.set(xscale="log", xlabel=r"$\lambda_1/\lambda_2$")
-    axes.set_ylabel("sharpness of $M_2$ over $6c_1\\xi_1^{1/3}$")
-    panels.legend(axes)
+    axes.set(ylabel="sharpness of $M_2$ over $6c_1\\xi_1^{1/3}$")
+    axes.legend()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
+from saddlescope.charts import Baseline, PanelBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.panels import CIRCLES, THEORY, THEORY_COLOUR
@@ -13,7 +13,7 @@ from saddlescope.figures.kit.panels import CIRCLES, THEORY, THEORY_COLOUR
 _KURTOSIS_LABEL = r"excess kurtosis  $\gamma$"
 
 
-def draw_staircases(axes: Axes, data: xr.Dataset) -> None:
+def draw_staircases(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The loss of one start on each law, over the steps of the theory."""
     end = float(data["time"][-1])
     for index, law in enumerate(data["law"].to_numpy()):
@@ -24,10 +24,12 @@ def draw_staircases(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=THEORY_COLOUR, label="T20, T13", **THEORY)
     axes.set(xscale="log", xlim=(0.5 * float(data["drop_time"].min()), end), ylim=(0, None))
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-    panels.legend(axes, columns=2)
+    axes.legend(2)
 
 
-def draw_levels(axes: Axes, data: xr.Dataset, kurtosis: FloatArray, levels: FloatArray) -> None:
+def draw_levels(
+    axes: PanelBuilder, data: xr.Dataset, kurtosis: FloatArray, levels: FloatArray
+) -> None:
     """The levels `[kurtosis, level]` of the formula, of training and of drawn prompts."""
     own = data["kurtosis"].to_numpy()
     for level in range(1, data.sizes["level"]):
@@ -36,16 +38,17 @@ def draw_levels(axes: Axes, data: xr.Dataset, kurtosis: FloatArray, levels: Floa
         plateaus = data["plateau_loss"].isel(seed=0, level=level)
         axes.plot(own, plateaus, color=tint, markersize=6, **CIRCLES)
         axes.plot(own, data["drawn_loss"][:, level], "x", color=tint, markersize=4)
-        spot, place = (1.01, float(levels[-1, level])), "top" if is_last else "bottom"
-        axes.annotate(f"$M_{level}$", spot, xycoords=("axes fraction", "data"), va=place)
+        spot = (1.01, float(levels[-1, level]))
+        place: Baseline = "top" if is_last else "bottom"
+        axes.text(*spot, f"$M_{level}$", x_in="panel", va=place)
     axes.plot([], [], color=THEORY_COLOUR, label="T20", **THEORY)
     axes.plot([], [], color=THEORY_COLOUR, label="training", **CIRCLES)
     axes.plot([], [], "x", color=THEORY_COLOUR, label="drawn prompts", markersize=4)
     axes.set(xlabel=_KURTOSIS_LABEL, ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    panels.legend(axes, columns=3)
+    axes.legend(3)
 
 
-def draw_shifts(axes: Axes, data: xr.Dataset) -> None:
+def draw_shifts(axes: PanelBuilder, data: xr.Dataset) -> None:
     """By how much later each drop comes than on the law that is nearest to Gaussian."""
     kurtosis = data["kurtosis"].to_numpy()
     nearest = int(np.abs(kurtosis).argmin())
@@ -60,10 +63,10 @@ def draw_shifts(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=THEORY_COLOUR, label="T13", **THEORY)
     against = rf"drop later than at $\gamma = {kurtosis[nearest]:g}$ by  $t/\tau$"
     axes.set(xlabel=_KURTOSIS_LABEL, ylabel=against)
-    panels.legend(axes, columns=3)
+    axes.legend(3)
 
 
-def draw_courses(axes: Axes, data: xr.Dataset) -> None:
+def draw_courses(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The loss of merged attention on each law, over its reduced flow."""
     for index, law in enumerate(data["law"].to_numpy()):
         one, tint = data.isel(law=index, seed=0), panels.colour(index)
@@ -73,7 +76,7 @@ def draw_courses(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=THEORY_COLOUR, label="T10", **THEORY)
     axes.set(xlim=(0, 2.5 * float(data["merged_drop"].max())), ylim=(0, None))
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-    panels.legend(axes, columns=2)
+    axes.legend(2)
 
 
 def _label(law: str) -> str:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import GivenStart, RandomStart
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
@@ -127,9 +126,9 @@ class MergedAnyCovariance(AbstractFigure):
             scaled("a loss with a factor one half", 0.5, "loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_losses, _draw_errors, _draw_drops)
-        return panels.grid(draws, data, 3, width=3.3, height=2.9)
+        return panels.grid(draws, data, 3, width=3.3, height=2.9).build()
 
     def _numbers(self, watch: Watch, name: str) -> xr.Dataset:
         """The runs of one covariance at all scales, beside their theory."""
@@ -196,7 +195,7 @@ def _lateness(data: xr.Dataset) -> xr.DataArray:
     return (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
 
 
-def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
+def _draw_losses(axes: PanelBuilder, data: xr.Dataset) -> None:
     shown = data.sel(scale=_SHOWN, method="nearest").isel(seed=0)
     for index, name in enumerate(data["covariance"].to_numpy()):
         one = shown.isel(covariance=index)
@@ -206,10 +205,10 @@ def _draw_losses(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], label="theory (T10)", **_PREDICTED)
     axes.set(xlim=(0, 20), xlabel=r"time  $t\,\|\Lambda^2\|_F$")
     axes.set(ylim=(0, 1.03), ylabel=panels.LOSS_LABEL)
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
+def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:
     error, scale = _error(data), data["scale"].to_numpy()
     for index, name in enumerate(data["covariance"].to_numpy()):
         tint, sign = panels.colour(index), _MARKERS[index % len(_MARKERS)] + "-"
@@ -222,10 +221,10 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(scale, law, label=label, **_PREDICTED)
     axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$")
     axes.set(ylabel="largest error of the loss", ylim=(1e-11, None))
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_drops(axes: Axes, data: xr.Dataset) -> None:
+def _draw_drops(axes: PanelBuilder, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
     for index, name in enumerate(data["covariance"].to_numpy()):
         one = data.isel(covariance=index, seed=0)
@@ -238,8 +237,8 @@ def _draw_drops(axes: Axes, data: xr.Dataset) -> None:
     leading, label = np.log(1 / scale), r"$\ln(1/w)$"
     axes.plot(scale, leading, color=panels.THEORY_COLOUR, linestyle=":", label=label)
     axes.set(xscale="log", xlabel="initial scale  $w$", ylabel=r"drop  $t\,\|\Lambda^2\|_F$")
-    axes.set_ylim(0, None)
-    panels.legend(axes, 2)
+    axes.set(ylim=(0, None))
+    axes.legend(2)
 
 
 def _label(name: str) -> str:

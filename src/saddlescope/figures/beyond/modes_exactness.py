@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 from saddlescope.attention import GivenStart, LinearTransformer
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
 from saddlescope.figures.kit import panels
@@ -117,6 +116,7 @@ class ModesExactness(AbstractFigure):
                 "it is largest for the slowest mode, at every N",
                 data["error"].argmax("mode") + 1,
                 np.full(data.sizes["length"], data.sizes["mode"]),
+                "lengths",
             ),
             # The next order is of the size of tr S/s squared over N.
             within(
@@ -162,12 +162,12 @@ class ModesExactness(AbstractFigure):
             scaled("a balance that drifts", 1e6, "frozen_drift"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_slowest, _draw_errors, _draw_rest, _draw_unbalanced)
         drawing = panels.grid(draws, data, 2, width=4.2, height=2.9)
-        for panel in drawing.axes:
-            panels.legend(panel)
-        return drawing
+        for panel in drawing.panels:
+            panel.legend()
+        return drawing.build()
 
     def _train(self, watch: Watch, length: int, time: FloatArray) -> xr.Dataset:
         """The flow on whole matrices, in turned coordinates, beside both theories."""
@@ -250,7 +250,7 @@ def _frozen_flow(task: AlignedRegression, p: float, q: float, time: FloatArray) 
     return solved.y.T.reshape(-1, 2, size, size)
 
 
-def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:
+def _draw_slowest(axes: PanelBuilder, data: xr.Dataset) -> None:
     for index, length in enumerate(data["trained"].to_numpy()):
         here, own = data.isel(trained=index, mode=-1), panels.colour(index)
         axes.plot(data["time"], here["flow_amplitude"], color=own, label=f"$N = {length}$")
@@ -261,7 +261,7 @@ def _draw_slowest(axes: Axes, data: xr.Dataset) -> None:
     axes.set(xlabel=panels.TIME_LABEL, ylabel=rf"slowest mode  $a_{data.sizes['mode']}$")
 
 
-def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
+def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
         own, label = panels.colour(mode), rf"$\alpha = {mode + 1}$"
         axes.plot(data["length"], data["error"][:, mode], ".-", color=own, label=label)
@@ -275,7 +275,7 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"largest error of the logistic / $a^\infty$")
 
 
-def _draw_rest(axes: Axes, data: xr.Dataset) -> None:
+def _draw_rest(axes: PanelBuilder, data: xr.Dataset) -> None:
     for mode in range(data.sizes["mode"]):
         distance, label = np.abs(data["rest_distance"][:, mode]), rf"$\alpha = {mode + 1}$"
         axes.plot(data["length"], distance, ".-", color=panels.colour(mode), label=label)
@@ -286,7 +286,7 @@ def _draw_rest(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"fixed points' distance  $|a^*/a^\infty - 1|$")
 
 
-def _draw_unbalanced(axes: Axes, data: xr.Dataset) -> None:
+def _draw_unbalanced(axes: PanelBuilder, data: xr.Dataset) -> None:
     colours = panels.shades(data.sizes["imbalance"])
     for index, imbalance in enumerate(data["imbalance"].to_numpy()):
         here = data.isel(imbalance=index, mode=-1)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import AnyArray
 from saddlescope.figures.beyond.rotation import ROTATING, draw_rotation, rotation_numbers
 from saddlescope.figures.kit import panels
@@ -102,6 +101,7 @@ class NoiseAndShift(AbstractFigure):
                 "eigenvectors are learned in the order of their drives c = λωκ (T17)",
                 data["learned_order"].to_numpy()[seen],
                 order[seen],
+                "drops in order",
             ),
             timing_claim(
                 "drops come when predicted from the initial weights alone (T13, T17)", data, 0.002
@@ -121,6 +121,7 @@ class NoiseAndShift(AbstractFigure):
                 "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], (data.sizes["rotating_seed"], last)),
+                "visits in this order",
             ),
             within(
                 "at each of these its loss is that of the fixed point (T17)",
@@ -148,7 +149,7 @@ class NoiseAndShift(AbstractFigure):
             scaled("keys a dozen degrees off", np.cos(np.radians(12)), "key_alignment"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(2, 3, width=3.3, height=2.8)
         names = ("papers' case", "label noise", "white queries", "uneven tasks")
         for axis, cases in zip(axes[0], ((0, 1), (2,), (3,)), strict=True):
@@ -157,12 +158,12 @@ class NoiseAndShift(AbstractFigure):
             axis.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="T13")
             end = self.setting.method.end
             axis.set(xscale="log", xlim=(1000, end), ylim=(0, None), xlabel=panels.TIME_LABEL)
-            panels.legend(axis, columns=2)
-        axes[0, 0].set_ylabel(panels.LOSS_LABEL)
+            axis.legend(2)
+        axes[0, 0].set(ylabel=panels.LOSS_LABEL)
         _draw_times(axes[1, 0], data, names)
         draw_rotation(axes[1, 1], axes[1, 2], data)
         panels.letter(axes.flat)
-        return drawing
+        return drawing.build()
 
 
 def _case_numbers(run: Trajectory) -> xr.Dataset:
@@ -185,7 +186,7 @@ def _lasting(data: xr.Dataset) -> AnyArray:
     return np.isfinite(begin) & (end - begin > _SHORTEST_PLATEAU * end)
 
 
-def _draw_case(axes: Axes, case: xr.Dataset, index: int, name: str) -> None:
+def _draw_case(axes: PanelBuilder, case: xr.Dataset, index: int, name: str) -> None:
     values, tint = case["level_loss"].to_numpy(), panels.colour(index)
     if index == 1:
         for value in values[1:]:
@@ -197,7 +198,7 @@ def _draw_case(axes: Axes, case: xr.Dataset, index: int, name: str) -> None:
         axes.plot(times, midway(values), color=tint, markersize=4, **panels.CIRCLES)
 
 
-def _draw_times(axes: Axes, data: xr.Dataset, names: tuple[str, ...]) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset, names: tuple[str, ...]) -> None:
     span = [1000, float(data["time"][-1])]
     axes.plot(span, span, color=panels.THEORY_COLOUR, zorder=0, **panels.THEORY)
     for case, sign in enumerate("osD^"):
@@ -208,6 +209,6 @@ def _draw_times(axes: Axes, data: xr.Dataset, names: tuple[str, ...]) -> None:
             markersize=6 - case,
             label=names[case],
         )
-    axes.legend(fontsize=7.5, loc="lower right", handletextpad=0.2)
+    axes.legend(1, place="lower right")
     axes.set(xscale="log", yscale="log", xlim=span, ylim=span)
     axes.set(xlabel=r"predicted time of drop  $t/\tau$", ylabel=r"measured  $t/\tau$")

@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import optax
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Optimiser
 from saddlescope.figures.beyond.descents import descent_numbers, first_drop_times
@@ -166,10 +165,10 @@ class Optimisers(AbstractFigure):
     def _felt(self) -> FloatArray:
         return (np.array(self.scales) ** -0.1)[:, None]
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         adam = partial(_draw_adam, rate=self.adam_rate)
         draws = (_draw_momentum, adam, _draw_scales, _draw_shares)
-        return panels.grid(draws, data, 2, width=3.7, height=2.7)
+        return panels.grid(draws, data, 2, width=3.7, height=2.7).build()
 
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:
@@ -177,7 +176,7 @@ def _exponents(data: xr.Dataset, name: str) -> FloatArray:
     return np.polyfit(np.log(data["scale"]), np.log(data[f"{name}_first_drop"]), 1)[0]
 
 
-def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:
+def _draw_momentum(axes: PanelBuilder, data: xr.Dataset) -> None:
     panels.levels(axes, data["level_loss"], "levels (T7)")
     some = data.isel(seed=slice(3))
     panels.seed_curves(axes, data["flow_time"], some["flow_loss"], "flow", linewidth=3, alpha=0.5)
@@ -186,10 +185,10 @@ def _draw_momentum(axes: Axes, data: xr.Dataset) -> None:
     begin = float(np.nanmin(data["flow_drop_time"])) / 3
     axes.set(xscale="log", xlim=(begin, float(data["flow_time"][-1])), ylim=(0, None))
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-    panels.legend(axes)
+    axes.legend()
 
 
-def _draw_adam(axes: Axes, data: xr.Dataset, rate: float) -> None:
+def _draw_adam(axes: PanelBuilder, data: xr.Dataset, rate: float) -> None:
     panels.levels(axes, data["level_loss"])
     tints = panels.shades(data.sizes["scale"])
     for rows, tint in zip(data["adam_scale_loss"], tints, strict=True):
@@ -197,11 +196,11 @@ def _draw_adam(axes: Axes, data: xr.Dataset, rate: float) -> None:
         panels.seed_curves(axes, data["adam_time"], rows, label, **look)
     last = float(data["adam_time"][-1])
     axes.set(xscale="log", xlim=(20, last), ylim=(0, None), ylabel=panels.LOSS_LABEL)
-    axes.set_xlabel(rf"steps of Adam, rate {rate:g}")
-    panels.legend(axes, columns=2)
+    axes.set(xlabel=rf"steps of Adam, rate {rate:g}")
+    axes.legend(2)
 
 
-def _draw_scales(axes: Axes, data: xr.Dataset) -> None:
+def _draw_scales(axes: PanelBuilder, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
     for index, (name, label, sign) in enumerate(
         [("flow", r"flow,  $t/\tau$", "o"), ("adam", "Adam,  rate × steps", "s")]
@@ -212,13 +211,12 @@ def _draw_scales(axes: Axes, data: xr.Dataset) -> None:
     reference, label = middle[-1] * scale[-1] / scale, r"$\propto 1/w$ (T12)"
     axes.plot(scale, reference, color=panels.THEORY_COLOUR, label=label, **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="scale of the start  $w$")
-    axes.set_ylabel("time of the first drop")
-    axes.set_xticks(scale, [f"{value:g}" for value in scale])
-    axes.set_xticks([], minor=True)
-    panels.legend(axes, columns=2)
+    axes.set(ylabel="time of the first drop")
+    axes.xaxis.tick_at(scale, [f"{value:g}" for value in scale])
+    axes.legend(2)
 
 
-def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
+def _draw_shares(axes: PanelBuilder, data: xr.Dataset) -> None:
     for name, sign in (("flow", "-"), ("Adam", (0, (1, 1)))):
         share = data[f"{name.lower()}_share"]
         for mode in range(1, data.sizes["direction"]):
@@ -226,4 +224,4 @@ def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
             pair = share[:, 0], share[:, mode]
             axes.plot(*pair, color=tint, linestyle=sign, linewidth=1.8, label=label)
     axes.set(xlabel="share learned of $e_1$", ylabel="share learned of $e_2$ to $e_4$")
-    panels.legend(axes)
+    axes.legend()

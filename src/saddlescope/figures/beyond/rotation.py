@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from saddlescope.attention import RandomStart, SeparateAttention
+from saddlescope.charts import Baseline, PanelBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow
 from saddlescope.errors import TheoryDoesNotApply
-from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, legend, levels
+from saddlescope.figures.kit.panels import LOSS_LABEL, TIME_LABEL, colour, levels
 from saddlescope.figures.zhang.staircase import learned_share
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression
@@ -84,7 +84,7 @@ def _visits(distance: FloatArray) -> list[int]:
     return [int(point) for point in near[np.diff(near, prepend=-1) != 0]]
 
 
-def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
+def draw_rotation(loss_axes: PanelBuilder, turn_axes: PanelBuilder, data: xr.Dataset) -> None:
     one = data.isel(rotating_seed=int(data["point_distance"].to_numpy()[:, 1].argmin()))
     begin, end = float(one["visited_time"][1]), float(one["visited_time"][2])
     last = float(one["rotating_time"][-1])
@@ -92,10 +92,15 @@ def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
     levels(loss_axes, one["point_loss"], "T17")
     # The levels of e1 and e2 may lie side by side.
-    names = {r"$\varnothing$": "center", "$e_1$": "bottom", "$e_2$": "top", "$e_1, e_2$": "center"}
+    names: dict[str, Baseline] = {
+        r"$\varnothing$": "center",
+        "$e_1$": "bottom",
+        "$e_2$": "top",
+        "$e_1, e_2$": "center",
+    }
     for value, (name, place) in zip(one["point_loss"], names.items(), strict=True):
         spot = (1.01, float(value))
-        loss_axes.annotate(name, spot, xycoords=("axes fraction", "data"), va=place)
+        loss_axes.text(*spot, name, x_in="panel", va=place)
     loss_axes.set(ylabel=LOSS_LABEL, ylim=(0, None))
     for mode in range(2):
         tint = colour(1 + mode)
@@ -107,5 +112,5 @@ def draw_rotation(loss_axes: Axes, turn_axes: Axes, data: xr.Dataset) -> None:
     turn_axes.set(ylabel="share learned, alignment", ylim=(-0.02, 1.15))
     for panel in (loss_axes, turn_axes):
         panel.set(xlim=span, xlabel=TIME_LABEL)
-        panel.locator_params(axis="x", nbins=5)
-        legend(panel, columns=2)
+        panel.xaxis.most_ticks = 5
+        panel.legend(2)

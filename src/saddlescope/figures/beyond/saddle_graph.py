@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.beyond.saddle_nodes import ZERO, draw_graph, node_numbers
 from saddlescope.figures.kit import panels
@@ -85,6 +83,7 @@ class SaddleGraphFigure(AbstractFigure):
                 "(T16)",
                 data["hessian_index"],
                 data["inversions"],
+                "fixed points as predicted",
             ),
             at_most(
                 "lowest eigenvalue, as a share of the largest of all, at every point out of order: "
@@ -134,13 +133,13 @@ class SaddleGraphFigure(AbstractFigure):
             scaled("runs that come near points out of order", 0.3, "least_distance"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(1, 5, width=2.0, height=3.9)
-        graph, distances = panels.join(axes[0, :3]), panels.join(axes[0, 3:])
+        graph, distances = drawing.join(axes[0, :3]), drawing.join(axes[0, 3:])
         draw_graph(graph, data)
         _draw_distances(distances, data)
         panels.letter((graph, distances))
-        return drawing
+        return drawing.build()
 
 
 def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dataset:
@@ -169,7 +168,7 @@ def _with_visits(data: xr.Dataset, run: Trajectory, nodes: FloatArray) -> xr.Dat
     )
 
 
-def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distances(axes: PanelBuilder, data: xr.Dataset) -> None:
     one = data.isel(seed=clearest_seed(data["drop_time"].to_numpy()))
     styles = ("-", "--", "-.", ":", (0, (1, 1)))
     for level in range(one.sizes["level"]):
@@ -179,6 +178,5 @@ def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     axes.plot(one["time"], np.sqrt(one["other_distance"]), color="#888888", label="nearest other")
     first = float(one["drop_time"].min()) / 3
     axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(-0.03, 1))
-    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=panels.TIME_LABEL, ylabel=_DISTANCE_LABEL)
-    panels.legend(axes, 3)
+    axes.legend(3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from saddlescope.attention import AbstractAttention
+from saddlescope.charts import PanelBuilder
 from saddlescope.figures.kit import panels
 from saddlescope.theory import SaddleGraph, hessian, hessian_index, minimal_norm_weights
 
@@ -41,7 +41,7 @@ def node_numbers(model: AbstractAttention, task: object, graph: SaddleGraph) -> 
     )
 
 
-def draw_graph(axes: Axes, data: xr.Dataset) -> None:
+def draw_graph(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The fixed points by loss and trace, joined, with their indices, and the runs among them."""
     trace, loss = data["node_trace"].to_numpy(), data["node_loss"].to_numpy()
     index = data["hessian_index"].to_numpy()
@@ -54,16 +54,8 @@ def draw_graph(axes: Axes, data: xr.Dataset) -> None:
     inks = panels.shades(int(index.max()) + 1, "cividis_r")
     for value in range(int(index.max()) + 1):
         chosen = index == value
-        axes.scatter(
-            trace[chosen],
-            loss[chosen],
-            s=150,
-            color=[inks[value]],
-            edgecolor="black",
-            linewidth=0.8,
-            zorder=3,
-            label=f"index {value}",
-        )
+        look = {"color": inks[value], "markeredgecolor": "black", "markersize": 12, "zorder": 3}
+        axes.plot(trace[chosen], loss[chosen], "o", label=f"index {value}", **look)
     for node, member in enumerate(data["member"].to_numpy()):
         name = ",".join(f"e_{n + 1}" for n in np.flatnonzero(member))
         # Training leaves the right-hand side of the in-order points free above, not below.
@@ -71,14 +63,8 @@ def draw_graph(axes: Axes, data: xr.Dataset) -> None:
         ink = "black" if index[node] < (index.max() + 1) / 2 else "white"
         spot = (trace[node], loss[node])
         axes.text(*spot, str(index[node]), ha="center", va="center", fontsize=7.5, color=ink)
-        axes.annotate(
-            f"${name}$" if name else r"$\varnothing$",
-            spot,
-            xytext=shift,
-            textcoords="offset points",
-            va="center",
-            fontsize=7.5,
-        )
+        text = f"${name}$" if name else r"$\varnothing$"
+        axes.text(*spot, text, shift=shift, va="center", fontsize=7.5)
     axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=panels.LOSS_LABEL)
     axes.set(ylim=(0, 1.08 * float(loss.max())), xlim=(-0.8, 1.1 * float(trace.max())))
-    panels.legend(axes, 6)
+    axes.legend(6)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.figures.kit.claim import Claim, at_most, equal
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.mistake import Mistake, rolled, scaled
-from saddlescope.figures.kit.panels import THEORY, colour, grid, legend
+from saddlescope.figures.kit.panels import THEORY, colour, grid
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang.staircase import (
     FIXED,
@@ -95,11 +94,11 @@ class StaircasePrediction(AbstractFigure):
             scaled("an integral that is two per cent too long", 1.02, _PREDICTED),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
-        return grid((_draw_times, _draw_errors), data, 2, width=3.7, height=3.2)
+    def draw(self, data: xr.Dataset) -> Sheet:
+        return grid((_draw_times, _draw_errors), data, 2, width=3.7, height=3.2).build()
 
 
-def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     """Measured against predicted; drops that do not come lie on the frame."""
     ends = np.array([0.7 * float(data["drop_time"].min()), 1.5 * float(data.attrs["until"])])
     axes.plot(ends, ends, color="black", zorder=0, label="equal", **THEORY)
@@ -117,13 +116,13 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     foreseen = missing & ~np.isfinite(data[_PREDICTED].to_numpy())
     share = "all" if foreseen.sum() == missing.sum() else foreseen.sum()
     note = f"{missing.sum()} drops do not come,\n{share} of them foreseen"
-    axes.text(0.97, 0.05, note, transform=axes.transAxes, ha="right", fontsize=7.5)
+    axes.text(0.97, 0.05, note, x_in="panel", y_in="panel", ha="right", fontsize=7.5)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel=r"predicted drop time  $t/\tau$", ylabel=r"measured drop time  $t/\tau$")
-    legend(axes)
+    axes.legend()
 
 
-def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
+def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The errors of each drop in rising order: which share of starts is below which error."""
     error = np.abs(data[_PREDICTED].to_numpy() / data["drop_time"].to_numpy() - 1)
     for drop in range(data.sizes["drop"]):
@@ -139,15 +138,8 @@ def _draw_errors(axes: Axes, data: xr.Dataset) -> None:
         )
     for name, value in (("median", np.nanmedian(error)), ("worst", np.nanmax(error))):
         axes.axvline(value, color="black", zorder=0, linewidth=0.8)
-        axes.annotate(
-            f"{name} {value:.1e}",
-            (value, 55),
-            xytext=(-3, 0),
-            textcoords="offset points",
-            rotation=90,
-            ha="right",
-            fontsize=7.5,
-        )
+        text = f"{name} {value:.1e}"
+        axes.text(value, 55, text, shift=(-3, 0), ha="right", rotation=90, fontsize=7.5)
     axes.set(xscale="log", ylim=(0, 102))
     axes.set(xlabel="relative error of the drop time", ylabel="starts with a smaller error, %")
-    legend(axes, 4)
+    axes.legend(4)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import MergedAttention, RandomStart
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientFlow, Record
 from saddlescope.figures.kit import panels
@@ -176,7 +175,7 @@ class TaskPoolFigure(AbstractFigure):
             scaled("optima that are three per cent off", 1.03, "best_fresh_loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
         over_time = data.isel(time=slice(1, None))
         time, pure = over_time["time"], over_time["pure_loss"]
@@ -190,10 +189,10 @@ class TaskPoolFigure(AbstractFigure):
             text = {"fresh": "loss on fresh tasks", "pool": "loss on the pool's tasks"}[name]
             axis.set(xscale="log", xlabel=panels.TIME_LABEL, ylabel=text, ylim=(0, None))
             axis.set(xlim=(3, self.setting.method.end))
-            panels.legend(axis)
+            axis.legend()
         _draw_ends(axes[0, 2], data)
         panels.letter(axes.flat)
-        return drawing
+        return drawing.build()
 
     def _optima(self, law: InContextRegression) -> tuple[FloatArray, FloatArray]:
         """The best linear predictor of many pools: its loss there and on fresh tasks."""
@@ -211,7 +210,7 @@ def _pool(law: InContextRegression, count: int, seed: int) -> TaskPool:
     return TaskPool.draw(law.spectrum, law.context_length, count, seed=seed)
 
 
-def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
+def _draw_ends(axes: PanelBuilder, data: xr.Dataset) -> None:
     end, count, every = data.isel(time=-1), data["tasks"], data["all_tasks"]
     for name, sign, tint in (("fresh", "o", panels.colour(0)), ("pool", "s", panels.colour(2))):
         best, text = data[f"best_{name}_loss"], f"{name}, end"
@@ -224,5 +223,5 @@ def _draw_ends(axes: Axes, data: xr.Dataset) -> None:
     axes.plot([], [], color=panels.colour(0), label="optimum (T6)", **panels.THEORY)
     panels.levels(axes, data["level_loss"].to_numpy()[1:], "in context (T7)")
     axes.set(yscale="log", xlabel="training tasks  $K$", ylabel=panels.LOSS_LABEL)
-    axes.set_xscale("log", base=2)
-    panels.legend(axes, columns=2)
+    axes.xaxis.scale, axes.xaxis.base = "log", 2.0
+    axes.legend(2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
+from saddlescope.charts import PanelBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.setting import Setting
@@ -87,7 +87,7 @@ def _angle(vectors: FloatArray, others: FloatArray) -> FloatArray:
     return np.degrees(np.arccos(np.minimum(cosines, 1.0)))
 
 
-def draw_turning(axes: Axes, data: xr.Dataset) -> None:
+def draw_turning(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The angles of all seeds, from the predicted first drop on."""
     axes.axvline(0, color=panels.THEORY_COLOUR, linewidth=0.8, linestyle=":", zorder=0)
     for side, name in enumerate(("key", "query")):
@@ -103,5 +103,5 @@ def draw_turning(axes: Axes, data: xr.Dataset) -> None:
                 )
     highest = 1.15 * float(data["turn"].max())
     axes.set(xlim=(-12, 18), ylim=(-2, highest), ylabel="angle to singular vectors, degrees")
-    axes.set_xlabel("time from the predicted first drop on, in units of $K$")
-    panels.legend(axes, 4)
+    axes.set(xlabel="time from the predicted first drop on, in units of $K$")
+    axes.legend(4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
@@ -60,12 +60,14 @@ class Claim:
     expected: Verdict = Verdict.HOLDS
     reason: str = ""
     source: str = ""
+    counting: str = "as predicted"
+    """What is said of those of its numbers that are the predicted ones, where they are counted."""
 
     def stated_in(self, source: str) -> Claim:
         """The same claim, as it was published there.
 
         >>> print(equal("the loss drops once", 1, 1).stated_in("Z section 3.3"))
-        holds: Z section 3.3: the loss drops once [1 = 1]
+        holds: Z section 3.3: the loss drops once [1, as predicted]
         """
         return replace(self, source=source)
 
@@ -89,8 +91,8 @@ class Claim:
 
         >>> within("losses", [1.0, 0.52], [1.0, 0.5], 0.05).summary
         'largest error 0.02, allowed 0.05'
-        >>> equal("order", [1, 3, 2], [1, 2, 3]).summary
-        '1 3 2 ≠ 1 2 3'
+        >>> equal("order", [1, 3, 2], [1, 2, 3], "drops in order").summary
+        '1 of 3 drops in order: 1 3 2, predicted 1 2 3'
         """
         measured, predicted = (
             np.atleast_1d(_array(numbers)) for numbers in (self.measured, self.predicted)
@@ -101,7 +103,7 @@ class Claim:
             return f"{measured.size} numbers, {predicted.size} predicted"
         measured, predicted = measured.ravel(), predicted.ravel()
         if self.relation is Relation.EQUAL:
-            return _counted(measured, predicted)
+            return _counted(measured, predicted, self.counting)
         if not np.isfinite(measured).all():
             return f"{np.count_nonzero(~np.isfinite(measured))} of {measured.size} numbers missing"
         one = measured.size == 1
@@ -134,7 +136,29 @@ class Claim:
             "tolerance": self.tolerance,
             "reason": self.reason,
             "source": self.source,
+            "counting": self.counting,
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Plain]) -> Claim:
+        """The claim that `to_dict` wrote down, with NaN where a number is missing.
+
+        >>> Claim.from_dict(at_most("drift", [1e-10, float("nan")], 1e-8).to_dict())
+        Claim('drift' not judged unexpectedly: 1 of 2 numbers missing)
+        """
+        tolerance = values["tolerance"]
+        return cls(
+            str(values["name"]),
+            Relation(str(values["relation"])),
+            _from_plain(values["measured"]),
+            _from_plain(values["predicted"]),
+            None if tolerance is None else float(str(tolerance)),
+            Verdict(str(values["verdict"])),
+            Verdict(str(values["expected"])),
+            str(values["reason"]),
+            str(values["source"]),
+            str(values["counting"]),
+        )
 
     def __repr__(self) -> str:
         return f"Claim({self.name!r} {self._outcome}: {self.summary})"
@@ -192,14 +216,17 @@ def at_least(name: str, measured: Values, bound: float) -> Claim:
     return _judge(name, Relation.AT_LEAST, measured, bound, None, _array(measured) >= bound)
 
 
-def equal(name: str, measured: Values, predicted: Values) -> Claim:
+def equal(name: str, measured: Values, predicted: Values, counting: str = "as predicted") -> Claim:
     """What was counted or ordered is exactly what was predicted.
 
-    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3])
-    Claim('the order of eigenvectors' holds: 1 2 3 = 1 2 3)
+    `counting` says what those of several numbers are that agree.
+
+    >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3], "drops in order")
+    Claim('the order of eigenvectors' holds: 3 of 3 drops in order)
     """
     same = np.array_equal(_array(measured), _array(predicted))
-    return _judge(name, Relation.EQUAL, measured, predicted, None, same)
+    claim = _judge(name, Relation.EQUAL, measured, predicted, None, same)
+    return replace(claim, counting=counting)
 
 
 def _near(
@@ -237,11 +264,14 @@ def _judge(
 _SHOWN = 8
 
 
-def _counted(measured: FloatArray, predicted: FloatArray) -> str:
-    if measured.size > _SHOWN:
-        return f"{np.count_nonzero(measured == predicted)} of {measured.size} equal"
+def _counted(measured: FloatArray, predicted: FloatArray, counting: str) -> str:
+    same = np.count_nonzero(measured == predicted)
     left, right = (" ".join(f"{x:.6g}" for x in numbers) for numbers in (measured, predicted))
-    return f"{left} {'=' if np.array_equal(measured, predicted) else '≠'} {right}"
+    if measured.size == 1:
+        return f"{left}, as predicted" if same else f"{left}, predicted {right}"
+    words = f"{same} of {measured.size} {counting}"
+    shown = same < measured.size <= _SHOWN
+    return f"{words}: {left}, predicted {right}" if shown else words
 
 
 def _array(values: Values) -> FloatArray:
@@ -257,3 +287,9 @@ def _plain(values: object) -> Plain:
     if isinstance(values, tuple):
         return [_plain(value) for value in values]
     return values if isinstance(values, float) and np.isfinite(values) else None
+
+
+def _from_plain(value: Plain) -> Numbers:
+    if isinstance(value, list):
+        return tuple(_from_plain(part) for part in value)
+    return float("nan") if value is None else float(str(value))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.watch import Watch
@@ -67,8 +67,8 @@ class AbstractFigure(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def draw(self, data: xr.Dataset) -> Figure:
-        """The picture."""
+    def draw(self, data: xr.Dataset) -> Sheet:
+        """The picture, as data."""
 
     film: ClassVar[str] = ""
     """The file name of the film that belongs to the figure, if there is one."""

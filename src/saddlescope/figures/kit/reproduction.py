@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shlex
 import shutil
 import time
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import matplotlib
 import xarray as xr
-from matplotlib.figure import Figure
 
-from saddlescope.drawing import STYLE
+from saddlescope.charts import Sheet, read_sheet, write_sheet
+from saddlescope.drawing import STYLE, draw_sheet
 from saddlescope.errors import (
     CannotRead,
     CannotWrite,
@@ -22,19 +23,20 @@ from saddlescope.errors import (
     InvalidInput,
     SaddlescopeError,
 )
+from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import tidy
 from saddlescope.figures.kit.version import code_version
 from saddlescope.figures.kit.watch import Watch
-from saddlescope.running.files import Sealed, make_folder, replacing
+from saddlescope.running.files import Sealed, make_folder, replacing, write_bytes, write_text
 from saddlescope.running.parts import Parts
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.nested import flat_plain
 from saddlescope.setting.plain import describe, digest, read
 
 _PICTURES = ("pdf", "png", "svg")
-_DATA = "data.nc"
+_DATA, _CLAIMS = "data.nc", "claims.json"
+_CHARTS = ("charts.json", "charts.npz")
 _KIND = "figure"
 
 
@@ -46,13 +48,19 @@ class Result:
     claims: Claims = field(default_factory=Claims)
     seconds: float = 0.0
     """How long the computation took when it was done."""
-    drawing: Figure | None = None
+    sheet: Sheet | None = None
+    """The picture, as data."""
     files: dict[str, str] = field(default_factory=dict)
     """What was written, by kind, relative to the folder of the whole reproduction."""
     command: str = ""
     problem: str = ""
     """Why there is nothing, in one line."""
     quick: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, which no other setting has."""
+        return folder_name(self.figure)
 
     @property
     def as_expected(self) -> bool:
@@ -63,6 +71,7 @@ class Result:
         """Plain values for JSON."""
         return {
             "id": self.figure.id,
+            "folder": self.name,
             "title": self.figure.title,
             "departures": list(self.figure.departures),
             "setting": flat_plain(self.figure),
@@ -102,26 +111,37 @@ def reproduce(
 
 def is_current(figure: AbstractFigure, out: Path) -> bool:
     """Whether the folder holds this figure, in this setting, made by this code, undamaged."""
-    return _current(out / figure.id, _key(figure)) is not None
+    return _current(out / folder_name(figure), _key(figure)) is not None
 
 
 def others(
     known: Sequence[type[AbstractFigure]], made: Sequence[Result], out: Path
 ) -> list[Result]:
     """The figures that the folder holds besides those just made, if they are still current."""
-    names = {result.figure.id for result in made}
+    names = {result.name for result in made}
     results = []
     for kind in known:
-        if kind.id in names:
-            continue
-        try:
-            figure = read("figure", Sealed.read(out / kind.id, _KIND).about["setting"])
-        except (CannotRead, InvalidInput, TypeError):
-            # Not there, or of fields that the figure no longer has.
-            continue
-        if isinstance(figure, kind) and is_current(figure, out):
-            results.append(_make(figure, out, Parts(), films=False))
+        for folder in sorted(out.glob(f"{kind.id}*")):
+            try:
+                figure = read("figure", Sealed.read(folder, _KIND).about["setting"])
+            except (CannotRead, InvalidInput, TypeError):
+                # Not one, or of fields that the figure no longer has.
+                continue
+            if not isinstance(figure, kind) or folder.name in names:
+                continue
+            if folder.name == folder_name(figure) and is_current(figure, out):
+                results.append(_make(figure, out, Parts(), films=False))
     return results
+
+
+def folder_name(figure: AbstractFigure) -> str:
+    """The folder of a figure: its id where the setting has a name, else one of its own.
+
+    A figure in another setting does not take the place of the standard one.
+    """
+    if figure in figure.presets().values():
+        return figure.id
+    return f"{figure.id}-{digest(describe(figure))[:8]}"
 
 
 def command_of(figure: AbstractFigure) -> str:
@@ -141,35 +161,29 @@ def _weight(figure: AbstractFigure) -> float:
 
 
 def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Result:
-    folder = out / figure.id
-    quick, command = figure == type(figure).quick(), command_of(figure)
+    folder = out / folder_name(figure)
+    quick, command, problem = figure == type(figure).quick(), command_of(figure), ""
     try:
         key = _key(figure)
-        current = _current(folder, key)
+        kept = _current(folder, key)
         watch = Watch(parts, folder / "unfinished" / key, out / "runs")
-        if current is None:
+        if kept is None:
             began = time.monotonic()
             data = figure.compute(watch)
             seconds = time.monotonic() - began
+            claims, sheet = Claims(figure.claims(data)), figure.draw(data)
         else:
-            content = io.BytesIO(current.content(_DATA))
-            data = xr.load_dataset(content, engine="scipy")
-            seconds = float(str(current.about["seconds"]))
-        with matplotlib.rc_context(STYLE):
-            drawing = figure.draw(data)
-            tidy(drawing)
-            # Laid out once for all formats and the page: for a sheet of panels that takes seconds.
-            drawing.draw_without_rendering()
-            drawing.set_layout_engine("none")
-        claims, problem = Claims(figure.claims(data)), ""
+            seconds = float(str(kept.about["seconds"]))
+            claims, sheet = _read_claims(kept), read_sheet(*map(kept.content, _CHARTS))
         try:
-            if current is None:
+            if kept is None:
                 about = {"setting": describe(figure), "seconds": seconds}
-                current = _keep(Sealed(folder, _KIND, key, about), data, drawing)
-            if films and figure.film and figure.film not in current.files:
+                kept = _keep(Sealed(folder, _KIND, key, about), data, claims, sheet)
+            if films and figure.film and figure.film not in kept.files:
+                data = xr.load_dataset(io.BytesIO(kept.content(_DATA)), engine="scipy")
                 with replacing(folder / figure.film) as path:
                     figure.make_film(data, path, watch)
-                current = current.write(figure.film)
+                kept = kept.write(figure.film)
             shutil.rmtree(folder / "unfinished", ignore_errors=True)
         except CannotWrite as reason:
             # The verdicts are there all the same.
@@ -181,8 +195,8 @@ def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Resul
         name = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
         line = " ".join(f"{name}{error}".split())
         return Result(figure, command=command, problem=line, quick=quick)
-    files = {} if current is None else _files(current, figure.film)
-    return Result(figure, claims, seconds, drawing, files, command, problem, quick)
+    files = {} if kept is None else _files(kept, figure.film)
+    return Result(figure, claims, seconds, sheet, files, command, problem, quick)
 
 
 def _key(figure: AbstractFigure) -> str:
@@ -198,17 +212,25 @@ def _current(folder: Path, key: str) -> Sealed | None:
     return sealed if sealed.digest == key and sealed.is_whole else None
 
 
-def _keep(sealed: Sealed, data: xr.Dataset, drawing: Figure) -> Sealed:
-    """Write the data and the pictures, and in the end the manifest that vouches for them."""
+def _keep(sealed: Sealed, data: xr.Dataset, claims: Claims, sheet: Sheet) -> Sealed:
+    """Write data, claims and pictures, and in the end the manifest that vouches for them."""
     folder = sealed.path
     make_folder(folder)
     with replacing(folder / _DATA) as path:
         data.to_netcdf(path, engine="scipy")
-    pictures = [f"figure.{ending}" for ending in _PICTURES]
+    judged = [claim.to_dict() for claim in claims]
+    write_text(folder / _CLAIMS, json.dumps(judged, indent=2, allow_nan=False) + "\n")
+    for name, content in zip(_CHARTS, write_sheet(sheet), strict=True):
+        write_bytes(folder / name, content)
+    drawing, pictures = draw_sheet(sheet), [f"figure.{ending}" for ending in _PICTURES]
     for name in pictures:
         with replacing(folder / name) as path, matplotlib.rc_context(STYLE):
             drawing.savefig(path, dpi=160)
-    return sealed.write(_DATA, *pictures)
+    return sealed.write(_DATA, _CLAIMS, *_CHARTS, *pictures)
+
+
+def _read_claims(kept: Sealed) -> Claims:
+    return Claims(tuple(Claim.from_dict(one) for one in json.loads(kept.content(_CLAIMS))))
 
 
 def _files(sealed: Sealed, film: str) -> dict[str, str]:

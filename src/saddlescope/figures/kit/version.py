@@ -11,6 +11,7 @@ from saddlescope.running.code import digest_code
 
 _COMPUTING = (
     "attention",
+    "charts",
     "comparison",
     "drawing",
     "dynamics",

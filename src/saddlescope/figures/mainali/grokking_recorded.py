@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.mistake import Mistake
 from saddlescope.figures.kit.watch import Watch
@@ -46,5 +46,5 @@ class GrokkingRecorded(AbstractRecordedFigure):
     def mistakes(self) -> tuple[Mistake, ...]:
         return grokking_mistakes()
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         return draw_grokking(data)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -17,7 +16,6 @@ from saddlescope.figures.kit.panels import (
     THEORY_COLOUR,
     colour,
     head_curves,
-    legend,
     letter,
     seed_band,
     sheet,
@@ -81,7 +79,7 @@ class AbstractGrokkingFigure(AbstractFigure):
     def mistakes(self) -> tuple[Mistake, ...]:
         return grokking_mistakes()
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         return draw_grokking(data)
 
 
@@ -171,14 +169,14 @@ def measure_claims(data: xr.Dataset, bounds: GrokkingBounds) -> tuple[Claim, ...
     )
 
 
-def draw_loss(panel: Axes, data: xr.Dataset) -> None:
+def draw_loss(panel: PanelBuilder, data: xr.Dataset) -> None:
     """Train and test loss on a logarithmic scale."""
     for index, name in enumerate(("train", "test")):
         seed_band(panel, data[f"{name}_loss"].clip(min=_LEAST_LOSS), colour(index), name)
     panel.set(yscale="log", ylabel="loss  (nats)", xlabel="step")
 
 
-def draw_grokking(data: xr.Dataset) -> Figure:
+def draw_grokking(data: xr.Dataset) -> Sheet:
     """Loss, accuracy, distances, ranks and frequencies on one time axis."""
     drawing, axes = sheet(2, 3, width=3.4, height=2.5, sharex=True)
     loss, accuracy, power, distance, ranks, spectrum = axes.ravel()
@@ -205,18 +203,16 @@ def draw_grokking(data: xr.Dataset) -> Figure:
         for step in data["generalisation"].to_numpy():
             panel.axvline(float(step), color=THEORY_COLOUR, linewidth=0.9, linestyle=":")
         panel.plot([], [], color=THEORY_COLOUR, linestyle=":", label="generalisation")
-        legend(panel)
+        panel.legend()
     for panel in axes[-1]:
-        panel.set_xlabel("step")
-    loss.set_xlabel("")
-    return drawing
+        panel.set(xlabel="step")
+    loss.set(xlabel="")
+    return drawing.build()
 
 
-def _draw_spectrum(drawing: Figure, panel: Axes, one: xr.Dataset) -> None:
+def _draw_spectrum(drawing: SheetBuilder, panel: PanelBuilder, one: xr.Dataset) -> None:
     power: FloatArray = one["embedding_power"].transpose("frequency", "step").to_numpy()
     frequencies = one["frequency"].to_numpy()
-    image = panel.pcolormesh(
-        one["step"].to_numpy(), frequencies, np.sqrt(power), cmap="cividis", shading="nearest"
-    )
+    panel.pcolormesh(one["step"], frequencies, np.sqrt(power), cmap="cividis")
     panel.set(ylabel="frequency of the embedding")
-    drawing.colorbar(image, ax=panel, label="amplitude  (share$^{1/2}$)")
+    drawing.colorbar([panel], "amplitude  (share$^{1/2}$)")

@@ -55,6 +55,7 @@ def emergence_claim(data: xr.Dataset) -> Claim:
         "all with more",
         data["emergence"].notnull().mean("seed"),
         data["layers"].to_numpy() > 1,
+        "depths as predicted",
     )
 
 
@@ -65,6 +66,7 @@ def head_claim(data: xr.Dataset) -> Claim:
         "none with one layer, all with more",
         data["emergence_by_heads"].notnull().mean("seed"),
         data["layers"].to_numpy() > 1,
+        "depths as predicted",
     )
 
 

@@ -8,12 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.figure import AbstractFigure
-from saddlescope.figures.kit.panels import THEORY_COLOUR, colour, head_curves, seed_band, sheet
+from saddlescope.figures.kit.panels import (
+    THEORY_COLOUR,
+    colour,
+    entry,
+    head_curves,
+    seed_band,
+    sheet,
+)
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.transformer import InductionExperiment, emergence
 
@@ -63,7 +69,7 @@ class AbstractInductionFigure(AbstractFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         return induction_numbers(watch.run(self.experiment))
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         return draw_induction(data, self.rows)
 
 
@@ -101,7 +107,7 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     )
 
 
-def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
+def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Sheet:
     """A row for each measure, a column for each depth, one time axis; emergence is marked."""
     depths = data["layers"].to_numpy()
     # A few rows have room for their labels.
@@ -115,15 +121,15 @@ def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Figure:
             _draw_measure(panel, one[name])
             _highlight(panel, one["emergence"].to_numpy())
             if column == 0:
-                panel.set_ylabel(LABELS[name])
+                panel.set(ylabel=LABELS[name])
         axes[0, column].set_title(f"{depth} layer{'s' if depth > 1 else ''}", loc="left")
-        axes[-1, column].set_xlabel("step")
+        axes[-1, column].set(xlabel="step")
     by_layer = any("head" in data[name].dims for name in rows)
-    _explain(drawing, axes[0, 0], data.sizes["layer"] if by_layer else 0)
-    return drawing
+    _explain(drawing, data.sizes["layer"] if by_layer else 0)
+    return drawing.build()
 
 
-def _highlight(panel: Axes, events: FloatArray) -> None:
+def _highlight(panel: PanelBuilder, events: FloatArray) -> None:
     """The steps of the emergence, and what lies around them."""
     for step in events[np.isfinite(events)].tolist():
         panel.axvline(step, color=THEORY_COLOUR, linewidth=0.9, linestyle=":")
@@ -132,7 +138,7 @@ def _highlight(panel: Axes, events: FloatArray) -> None:
         panel.axvspan(*around, color=THEORY_COLOUR, alpha=0.08, linewidth=0)
 
 
-def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
+def _draw_measure(panel: PanelBuilder, measure: xr.DataArray) -> None:
     """One curve a layer, the mean of its heads, median and range of the seeds; heads thin."""
     if "head" not in measure.dims:
         seed_band(panel, measure, colour(0), "all layers")
@@ -146,14 +152,14 @@ def _draw_measure(panel: Axes, measure: xr.DataArray) -> None:
         seed_band(panel, of_layer.mean("head"), tint, f"layer {layer + 1}")
 
 
-def _explain(drawing: Figure, panel: Axes, layers: int) -> None:
+def _explain(drawing: SheetBuilder, layers: int) -> None:
     """One legend for the whole sheet, above it."""
-    handles = [panel.plot([], [], color=colour(0), label="all layers")[0]]
+    entries = [entry("all layers", color=colour(0))]
     for layer in range(layers):
         name = f"layer {layer + 1}, its heads thin"
-        handles += panel.plot([], [], color=colour(layer + 1), label=name)
-    handles += panel.plot([], [], color=THEORY_COLOUR, linestyle=":", label="emergence")
-    drawing.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=7.5)
+        entries.append(entry(name, color=colour(layer + 1)))
+    entries.append(entry("emergence", color=THEORY_COLOUR, linestyle=":"))
+    drawing.legend(entries, 3)
 
 
 def _fall(one: xr.Dataset) -> tuple[float, float]:

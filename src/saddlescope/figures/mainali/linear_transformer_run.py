@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from saddlescope.attention import GivenStart, LinearTransformer
+from saddlescope.charts import PanelBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import Record, StochasticGradientDescent
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -123,22 +123,14 @@ def half_times(data: xr.Dataset) -> FloatArray:
     return first_crossing(share.T, 0.5, data["time"].to_numpy(), rising=True)
 
 
-def mark_stages(axes: Axes, data: xr.Dataset) -> None:
+def mark_stages(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The exact half-time of each mode as a thin line down the panel, with its number on top."""
     for mode, time in enumerate(data["exact_half_time"].to_numpy(), start=1):
         axes.axvline(time, color=THEORY_COLOUR, linewidth=0.7, alpha=0.6, zorder=0)
-        axes.annotate(
-            rf"$t_{mode}$",
-            (time, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, -2),
-            textcoords="offset points",
-            va="top",
-            fontsize=8,
-        )
+        axes.text(time, 1, rf"$t_{mode}$", y_in="panel", shift=(2, -2), va="top", fontsize=8)
 
 
-def label_theories(axes: Axes) -> None:
+def label_theories(axes: PanelBuilder) -> None:
     """One entry in the legend for each theory, whatever the colours of its curves."""
     axes.plot([], [], color=THEORY_COLOUR, label=EXACT_LABEL, **THEORY)
     axes.plot([], [], color=THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)

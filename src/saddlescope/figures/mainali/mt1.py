@@ -6,17 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.ticker import NullLocator
 
+from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
 from saddlescope.checks import FloatArray
-from saddlescope.drawing import Drawing
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit.claim import Claim, at_most, relatively_within, within
 from saddlescope.figures.kit.mistake import Mistake, replaced, rolled, scaled, swapped
-from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, colour, legend
+from saddlescope.figures.kit.panels import THEORY, THEORY_COLOUR, colour
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     DESCENT,
@@ -186,22 +182,22 @@ class MT1(AbstractModesFigure):
             scaled("an error of order 1/N²", 1 / _LENGTHS[:, None], "limit_error"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
-        drawing = Drawing(figsize=(11.0, 5.4))
-        rows = drawing.add_gridspec(2, 1, height_ratios=(1, 1.15))
-        upper = rows[0].subgridspec(1, 4, width_ratios=(2, 2, 1.05, 1.05))
-        lower = rows[1].subgridspec(1, 2)
-        value, query, product, rest = (drawing.add_subplot(upper[index]) for index in range(4))
+    def draw(self, data: xr.Dataset) -> Sheet:
+        # Four matrices above two panels of half the width.
+        widths, heights = (2, 1.05, 0.95, 1.05, 1.05), (1, 1.15)
+        drawing = SheetBuilder(2, 5, 11.0, 5.4, width_ratios=widths, height_ratios=heights)
+        value, product, rest = drawing.grid[0, [0, 3, 4]]
+        query = drawing.join(drawing.grid[0, 1:3])
         limit = float(max(np.abs(data[name]).max() for name in ("map", "p2", "q1")))
         _draw_matrix(value, np.hstack([data["p1"], data["p2"]]), limit, r"(a)  $p_1\,|\,p_2$")
         _draw_matrix(query, np.hstack([data["q2"], data["q1"]]), limit, r"(b)  $q_2\,|\,q_1$")
         _draw_matrix(product, data["map"].to_numpy(), limit, r"(c)  $p_2q_1$")
         predicted = np.diag(data["rest_amplitude"].to_numpy())
-        image = _draw_matrix(rest, predicted, limit, r"(d)  $\mathrm{diag}\,a^*$")
-        drawing.colorbar(image, ax=[value, query, product, rest], shrink=0.7, label="weight")
-        _draw_parity(drawing.add_subplot(lower[0]), data)
-        _draw_distance(drawing.add_subplot(lower[1]), data)
-        return drawing
+        _draw_matrix(rest, predicted, limit, r"(d)  $\mathrm{diag}\,a^*$")
+        drawing.colorbar([value, query, product, rest], "weight", shrink=0.7)
+        _draw_parity(drawing.join(drawing.grid[1, :2]), data)
+        _draw_distance(drawing.join(drawing.grid[1, 2:]), data)
+        return drawing.build()
 
     def _rest(self, watch: Watch, length: int) -> xr.Dataset:
         """Where descents from random weights end, and both theories of it."""
@@ -247,20 +243,19 @@ def _off_diagonal(matrices: FloatArray) -> FloatArray:
     return off.max((1, 2)) / np.abs(matrices).max((1, 2))
 
 
-def _draw_matrix(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:
-    image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
+def _draw_matrix(axes: PanelBuilder, matrix: FloatArray, limit: float, title: str) -> None:
+    axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
     rows, columns = matrix.shape
     axes.set_title(title, loc="left")
-    axes.set_xticks(range(columns), [f"$e_{index % rows + 1}$" for index in range(columns)])
-    axes.set_yticks(range(rows), [f"$e_{index + 1}$" for index in range(rows)])
-    axes.spines[["top", "right"]].set_visible(True)
+    axes.xaxis.tick_at(range(columns), [f"$e_{index % rows + 1}$" for index in range(columns)])
+    axes.yaxis.tick_at(range(rows), [f"$e_{index + 1}$" for index in range(rows)])
+    axes.box = "closed"
     if columns > rows:
         axes.axvline(rows - 0.5, color=THEORY_COLOUR, linewidth=1)
     axes.set(xlabel="eigenvector")
-    return image
 
 
-def _draw_parity(axes: Axes, data: xr.Dataset) -> None:
+def _draw_parity(axes: PanelBuilder, data: xr.Dataset) -> None:
     span = np.array(
         [data["length_rest_amplitude"].min() / 1.2, data["descent_amplitude"].max() * 1.2]
     )
@@ -288,13 +283,12 @@ def _draw_parity(axes: Axes, data: xr.Dataset) -> None:
     axes.set(xlabel=r"predicted  $a^*_\alpha$", ylabel=r"learned  $a_\alpha$")
     ticks = [tick for tick in (0.5, 1, 2, 3, 4, 5) if span[0] < tick < span[1]]
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
-        axis.set_minor_locator(NullLocator())
+        axis.tick_at(ticks)
     axes.set_title("(e)", loc="right")
-    legend(axes)
+    axes.legend()
 
 
-def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distance(axes: PanelBuilder, data: xr.Dataset) -> None:
     """How far from MT 12's limit the modes rest, against the context length."""
     descents = data["descent_amplitude"].mean("seed") / data["length_limit"] - 1
     for mode in range(data.sizes["mode"]):
@@ -306,6 +300,6 @@ def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     axes.axhline(100 * _CLOSE, color=THEORY_COLOUR, linestyle=":", linewidth=0.9)
     axes.plot([], [], color=THEORY_COLOUR, label="coupled modes (exact)", **THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$", ylim=(0.02, None))
-    axes.set_ylabel(r"distance  $|a_\alpha/a^\infty_\alpha-1|$, %")
+    axes.set(ylabel=r"distance  $|a_\alpha/a^\infty_\alpha-1|$, %")
     axes.set_title("(f)", loc="right")
-    legend(axes)
+    axes.legend()

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within
 from saddlescope.figures.kit.mistake import Mistake, replaced, rolled, scaled, swapped
@@ -84,6 +83,7 @@ class MT2(AbstractModesFigure):
                 "modes are learned in falling order of eigenvalue",
                 np.argsort(data["half_time"].to_numpy()) + 1,
                 data["mode"] + 1,
+                "modes in order",
             ).stated_in("MT abstract, Figure 2"),
             at_most(
                 r"|p|² - |q|² is conserved along the exact modes (T15)", balance.max(), 1e-8
@@ -109,17 +109,17 @@ class MT2(AbstractModesFigure):
             scaled("batches ten times as large", 0.1**0.5, "batch_spread"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_modes, _draw_distances, _draw_balance)
         drawing = panels.grid(draws, data, 3, width=3.5, height=3.0)
         first = float(data["exact_half_time"][0]) / 4
-        for panel in drawing.axes:
+        for panel in drawing.panels:
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), xlabel=panels.TIME_LABEL)
-            panels.legend(panel, 2)
-        return drawing
+            panel.legend(2)
+        return drawing.build()
 
 
-def _draw_modes(axes: Axes, data: xr.Dataset) -> None:
+def _draw_modes(axes: PanelBuilder, data: xr.Dataset) -> None:
     time = data["time"]
     for mode in range(data.sizes["mode"]):
         own = panels.colour(mode)
@@ -130,7 +130,7 @@ def _draw_modes(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"$a_\alpha = p_\alpha q_\alpha$", ylim=(0, None))
 
 
-def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distances(axes: PanelBuilder, data: xr.Dataset) -> None:
     time, size = data["time"], data["rest_amplitude"]
     off = 100 * (data["amplitude"] - data["exact_amplitude"]) / size
     logistic = 100 * (data["logistic_amplitude"] - data["exact_amplitude"]) / size
@@ -144,12 +144,12 @@ def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"distance from exact, % of $a^*_\alpha$")
     axes.plot([], [], color=panels.THEORY_COLOUR, label=BATCH_LABEL, linewidth=0.9)
     axes.fill_between(
-        [], [], color=panels.THEORY_COLOUR, alpha=0.2, linewidth=0, label="4 sd of batches"
+        [], [], [], color=panels.THEORY_COLOUR, alpha=0.2, linewidth=0, label="4 sd of batches"
     )
     axes.plot([], [], color=panels.THEORY_COLOUR, label=LOGISTIC_LABEL, **LOGISTIC)
 
 
-def _draw_balance(axes: Axes, data: xr.Dataset) -> None:
+def _draw_balance(axes: PanelBuilder, data: xr.Dataset) -> None:
     time = data["time"]
     own = data["p"] ** 2 - data["q"] ** 2
     exact = data["exact_p"] ** 2 - data["exact_q"] ** 2

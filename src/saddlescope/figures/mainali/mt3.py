@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray, one_of
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
@@ -177,15 +175,15 @@ class MT3(AbstractModesFigure):
         """In the quick preset, of fewer numbers, generalisation follows sooner."""
         return 2.0 if self.grokking == "quick" else 3.5
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_loss, _draw_distance, _draw_earliness, draw_loss)
         drawing = panels.grid(draws, data, 2, width=4.4, height=2.9)
         span = float(data["exact_half_time"][0]) / 4, float(data["time"][-1])
-        for panel in drawing.axes[:2]:
+        for panel in drawing.panels[:2]:
             panel.set(xscale="log", xlim=span, xlabel=panels.TIME_LABEL)
-        for panel in drawing.axes:
-            panels.legend(panel, 2)
-        return drawing
+        for panel in drawing.panels:
+            panel.legend(2)
+        return drawing.build()
 
 
 def _stages_in_logarithmic_time(
@@ -197,7 +195,7 @@ def _stages_in_logarithmic_time(
     return np.exp(drops), np.array([plateau.level for plateau in course.plateaus])
 
 
-def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
+def _draw_loss(axes: PanelBuilder, data: xr.Dataset) -> None:
     time, run = data["time"], panels.colour(0)
     panels.levels(axes, data["level_loss"].to_numpy())
     axes.plot(time, data["loss"], color=run, linewidth=2.2, label=BATCH_LABEL)
@@ -206,23 +204,14 @@ def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
     middles = (data["plateau_loss"].to_numpy()[:-1] + data["plateau_loss"].to_numpy()[1:]) / 2
     axes.plot(data["drop_time"], middles, "o", color=run, markerfacecolor="none", label="drops")
     for mode, level in enumerate(data["level_loss"].to_numpy()):
-        axes.annotate(
-            f"$L_{mode}$",
-            (1, level),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
+        axes.text(1, level, f"$L_{mode}$", x_in="panel", shift=(3, 0), va="center", fontsize=8)
     low, high = float(data["level_loss"][-1]), float(data["level_loss"][0])
     ticks = [tick for tick in (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0) if low / 1.2 < tick < high * 1.2]
     axes.set(yscale="log", ylabel=VECTOR_LOSS_LABEL, ylim=(low / 1.15, high * 1.1))
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.tick_at(ticks, [f"{tick:g}" for tick in ticks])
 
 
-def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distance(axes: PanelBuilder, data: xr.Dataset) -> None:
     off = 100 * (data["loss"] / data["exact_loss"] - 1)
     logistic = 100 * (data["logistic_loss"] / data["exact_loss"] - 1)
     axes.axhline(0, color=panels.THEORY_COLOUR, label=EXACT_LABEL, **panels.THEORY)
@@ -231,7 +220,7 @@ def _draw_distance(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel="distance from the exact loss, %")
 
 
-def _draw_earliness(axes: Axes, data: xr.Dataset) -> None:
+def _draw_earliness(axes: PanelBuilder, data: xr.Dataset) -> None:
     """How much too early MT 14 has a stage, at worst, against the context length."""
     error, length = 100 * data["stage_error"], int(data["context_length"])
     axes.plot(data["any_length"], error, color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
@@ -239,4 +228,4 @@ def _draw_earliness(axes: Axes, data: xr.Dataset) -> None:
     axes.plot(length, own, "o", color=panels.colour(0), label=BATCH_LABEL, markerfacecolor="none")
     axes.axhline(100 * _CLOSE, color=panels.THEORY_COLOUR, linestyle=":", linewidth=0.9)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
-    axes.set_ylabel("stages of MT 14 too early by, %")
+    axes.set(ylabel="stages of MT 14 too early by, %")

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.integrate import cumulative_trapezoid
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
 from saddlescope.figures.kit.mistake import Mistake, rolled, scaled, shifted, swapped
-from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, grid, legend
+from saddlescope.figures.kit.panels import THEORY, TIME_LABEL, colour, grid
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.linear_transformer_run import (
     VECTOR_LOSS_LABEL,
@@ -152,16 +151,16 @@ class MT4(AbstractModesFigure):
             scaled("half-times of another spectrum", 1.2, "exact_half_time"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_loss, _draw_autocorrelation, _draw_norm, _draw_ranks)
         drawing = grid(draws, data, 2, width=4.2, height=2.5, sharex=True)
-        for panel in drawing.axes:
+        for panel in drawing.panels:
             mark_stages(panel, data)
             panel.set(xscale="log", xlim=(float(data["moment"][0]), float(data["time"][-1])))
-            legend(panel)
-        for panel in drawing.axes[2:]:
-            panel.set_xlabel(TIME_LABEL)
-        return drawing
+            panel.legend()
+        for panel in drawing.panels[2:]:
+            panel.set(xlabel=TIME_LABEL)
+        return drawing.build()
 
 
 def _norm(*matrices: FloatArray) -> FloatArray:
@@ -175,20 +174,20 @@ def _averages(time: FloatArray, curve: FloatArray, edges: FloatArray) -> FloatAr
     return np.diff(integral) / np.diff(edges)
 
 
-def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
+def _draw_loss(axes: PanelBuilder, data: xr.Dataset) -> None:
     axes.plot(data["time"], data["loss"], color=colour(0), linewidth=2, label="batches")
     axes.plot(data["time"], data["exact_loss"], color="black", label="exact (T15)", **THEORY)
     axes.set(ylabel=VECTOR_LOSS_LABEL, ylim=(0, None))
 
 
-def _draw_autocorrelation(axes: Axes, data: xr.Dataset) -> None:
+def _draw_autocorrelation(axes: PanelBuilder, data: xr.Dataset) -> None:
     axes.plot(data["moment"], data["loss_curvature"], color=colour(0), label="curvature")
     _draw_marks(axes, data["loss_mark"].to_numpy())
     axes.set(ylabel=r"autocorrelation's  $-A''(0)$", yscale="log")
-    axes.set_ylim(bottom=float(data["loss_curvature"].max()) / 3e3)
+    axes.set(ylim=(float(data["loss_curvature"].max()) / 3e3, None))
 
 
-def _draw_norm(axes: Axes, data: xr.Dataset) -> None:
+def _draw_norm(axes: PanelBuilder, data: xr.Dataset) -> None:
     axes.axhline(0, color="black", linewidth=0.6)
     axes.plot(data["moment"], data["norm_curvature"], color=colour(2), label="curvature")
     exact = data["exact_norm_curvature"]
@@ -197,7 +196,7 @@ def _draw_norm(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"$d^2\sqrt{\|p\|^2+\|q\|^2}\,/\,d(\ln t)^2$")
 
 
-def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
+def _draw_ranks(axes: PanelBuilder, data: xr.Dataset) -> None:
     time = data["time"]
     for name, label, tint in (
         ("effective_rank", "effective rank", colour(0)),
@@ -209,13 +208,5 @@ def _draw_ranks(axes: Axes, data: xr.Dataset) -> None:
     axes.set(ylabel=r"effective rank of $p_2q_1$", ylim=(0.8, data.sizes["mode"] + 0.4))
 
 
-def _draw_marks(axes: Axes, marks: FloatArray) -> None:
-    axes.plot(
-        marks,
-        np.full(len(marks), 0.04),
-        "^",
-        color=colour(5),
-        transform=axes.get_xaxis_transform(),
-        label="marks",
-        clip_on=False,
-    )
+def _draw_marks(axes: PanelBuilder, marks: FloatArray) -> None:
+    axes.plot(marks, 0.04, "^", color=colour(5), y_in="panel", label="marks", clip_on=False)

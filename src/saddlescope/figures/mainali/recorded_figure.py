@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.mainali.induction_sheet import LABELS, draw_induction, induction_numbers
@@ -43,5 +43,5 @@ class AbstractRecordedInduction(AbstractRecordedFigure):
     def compute(self, watch: Watch) -> xr.Dataset:
         return induction_numbers(self.read())
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         return draw_induction(data, tuple(LABELS))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import MergedAttention, TwoLayerNetwork
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
@@ -103,9 +102,12 @@ class Figure1(AbstractFigure):
                 data["prompt_distance"],
                 _ROUNDING,
             ).stated_in("Z 11"),
-            equal("the loss drops once", data["drop_count"], np.ones(data.sizes["seed"])).stated_in(
-                "Z abstract, Figure 1"
-            ),
+            equal(
+                "the loss drops once",
+                data["drop_count"],
+                np.ones(data.sizes["seed"]),
+                "seeds drop once",
+            ).stated_in("Z abstract, Figure 1"),
             at_most(
                 "it waits: half-way to the drop, the share of the fall that is done",
                 (start - waited) / (start - end),
@@ -145,9 +147,9 @@ class Figure1(AbstractFigure):
             rolled("a theory of another start", "seed", "predicted_loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(2, 2, width=3.5, height=2.4)
-        loss_axes = panels.join(axes[0])
+        loss_axes = drawing.join(axes[0])
         _draw_loss(loss_axes, data)
         _draw_distances(axes[1, 0], data)
         _draw_growth(axes[1, 1], data)
@@ -155,7 +157,7 @@ class Figure1(AbstractFigure):
         for panel in (loss_axes, *axes[1]):
             panel.set(xlabel=panels.TIME_LABEL, xlim=(0, last))
         panels.letter((loss_axes, *axes[1]))
-        return drawing
+        return drawing.build()
 
 
 def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
@@ -174,7 +176,7 @@ def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
     return np.array(distances)
 
 
-def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
+def _draw_loss(axes: PanelBuilder, data: xr.Dataset) -> None:
     time, network = data["time"].to_numpy(), data["network_loss"]
     shown = np.searchsorted(time, np.linspace(0, 2.2 * float(data["drop_time"].max()), 80))
     dots = {"marker": "o", "linestyle": "none", "markersize": 3}
@@ -184,20 +186,20 @@ def _draw_loss(axes: Axes, data: xr.Dataset) -> None:
     panels.seed_curves(axes, time[shown], network[:, shown], "network, same weights", **dots)
     panels.seed_curves(axes, time, data["predicted_loss"], "theory (T10)", **theory)
     axes.set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
-    panels.legend(axes, 4)
+    axes.legend(4)
 
 
-def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distances(axes: PanelBuilder, data: xr.Dataset) -> None:
     theory = abs(data["loss"] - data["predicted_loss"]).max("seed")
     network = abs(data["loss"] - data["network_loss"]).max("seed")
     axes.plot(data["time"], theory, color=panels.colour(0), label="attention − theory (T10)")
-    (dots,) = axes.plot(data["time"], network.where(network > 0), ".", color=panels.colour(5))
-    dots.set(markersize=3, label="attention − network (T4), else 0")
+    dots = {"color": panels.colour(5), "markersize": 3, "label": "attention − network (T4), else 0"}
+    axes.plot(data["time"], network.where(network > 0), ".", **dots)
     axes.set(yscale="log", ylabel="largest difference in loss", ylim=(1e-17, 1e-3))
-    panels.legend(axes, 1)
+    axes.legend(1)
 
 
-def _draw_growth(axes: Axes, data: xr.Dataset) -> None:
+def _draw_growth(axes: PanelBuilder, data: xr.Dataset) -> None:
     change = data["balance_change"].max("seed")
     curves = {
         r"values  $\|v\|^2$": data["value_square"].max("seed"),
@@ -206,4 +208,4 @@ def _draw_growth(axes: Axes, data: xr.Dataset) -> None:
     for index, (label, curve) in zip((0, 5), curves.items(), strict=True):
         axes.plot(data["time"], curve, color=panels.colour(index), label=label)
     axes.set(yscale="log", ylabel="largest of all seeds")
-    panels.legend(axes, 1)
+    axes.legend(1)

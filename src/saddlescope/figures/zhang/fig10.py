@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
+from saddlescope.charts import Sheet
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.mistake import Mistake
@@ -107,7 +107,7 @@ class Figure10(AbstractFigure):
     def mistakes(self) -> tuple[Mistake, ...]:
         return mixture.mixture_mistakes()
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count, last = data.sizes["share"], float(data["time"][-1])
         drawing, axes = sheet_of(count, 3, width=2.9, height=2.3, sharex=True)
         for index, panel in enumerate(axes.flat[:count]):
@@ -121,11 +121,10 @@ class Figure10(AbstractFigure):
             letter = chr(ord("a") + index)
             panel.set_title(rf"({letter})  $\rho = {float(row['share']):g}$", fontsize=9)
         for panel in axes[:, 0]:
-            panel.set_ylabel(LOSS_LABEL)
+            panel.set(ylabel=LOSS_LABEL)
         for panel in axes[-1]:
-            panel.set_xlabel(TIME_LABEL)
+            panel.set(xlabel=TIME_LABEL)
         axes[0, 0].plot([], [], "o", color="0.4", markersize=4, label="optimum (T6)")
         axes[0, 0].plot([], [], color="0.6", linewidth=0.8, label="published runs end")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        drawing.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=7.5)
-        return drawing
+        drawing.legend(axes[0, 0].entries, 6)
+        return drawing.build()

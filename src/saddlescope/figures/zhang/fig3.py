@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
+from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -106,6 +105,7 @@ class Figure3(AbstractFigure):
                 "eigenvectors are learned in falling order of eigenvalue",
                 data["direction_of_drop"].to_numpy()[seen] + 1,
                 np.cumsum(seen, axis=1)[seen],
+                "drops in order",
             ).stated_in("Z Figure 3"),
             at_least(
                 "|cos| of the learning head's key with its eigenvector, on the plateau after",
@@ -141,20 +141,23 @@ class Figure3(AbstractFigure):
             scaled("T12 with λ_d/a_d a tenth too large", np.cbrt(1.1), "predicted_value"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
-        drawing, axes = panels.sheet(2, 4, width=2.5, height=2.5)
-        above = (panels.join(axes[0, :2]), panels.join(axes[0, 2:]))
+    def draw(self, data: xr.Dataset) -> Sheet:
         one = data.isel(seed=staircase.clearest_seed(data["drop_time"].to_numpy()))
+        # Two panels above as many maps as there are plateaus after a drop.
+        count = max(int(np.isfinite(one["drop_time"]).sum()), 1)
+        drawing, axes = panels.sheet(2, 2 * count, width=5 / count, height=2.5)
+        above = drawing.join(axes[0, :count]), drawing.join(axes[0, count:])
+        below = [drawing.join(axes[1, 2 * drop : 2 * drop + 2]) for drop in range(count)]
         staircase.draw_staircases(above[0], data)
         above[0].set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
         _draw_values(above[1], one)
         limits = (float(np.nanmin(data["drop_time"])) / 3, float(data["time"][-1]))
         for panel in above:
             panel.set(xscale="log", xlim=limits, xlabel=panels.TIME_LABEL)
-            panels.legend(panel)
+            panel.legend()
         panels.letter(above)
-        _draw_keys(drawing, axes[1], one)
-        return drawing
+        _draw_keys(drawing, below, one)
+        return drawing.build()
 
     def make_film(self, data: xr.Dataset, path: Path, watch: Watch) -> None:
         seed = self.setting.seeds[staircase.clearest_seed(data["drop_time"].to_numpy())]
@@ -205,7 +208,7 @@ def _value_error(data: xr.Dataset) -> FloatArray:
     return errors
 
 
-def _draw_values(axes: Axes, one: xr.Dataset) -> None:
+def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     for drop in np.flatnonzero(np.isfinite(one["drop_time"])).tolist():
         head, direction = int(one["head_of_drop"][drop]), int(one["direction_of_drop"][drop])
         size, course = np.abs(one["value"][:, head]), one["predicted_value"][drop]
@@ -216,18 +219,16 @@ def _draw_values(axes: Axes, one: xr.Dataset) -> None:
     axes.set(ylabel=r"value weight  $|v_i|$", ylim=(0, None))
 
 
-def _draw_keys(drawing: Figure, row: AnyArray, one: xr.Dataset) -> None:
+def _draw_keys(drawing: SheetBuilder, row: list[PanelBuilder], one: xr.Dataset) -> None:
     time, times = one["time"].to_numpy(), one["drop_time"].to_numpy()
-    records = [staircase.plateau_record(time, times, n + 1) for n in range(len(times))]
     drawn = (one["value"] * one["key"]).to_numpy()
-    limit = float(np.nanmax(np.abs(drawn)))
+    limit, (heads, count) = float(np.nanmax(np.abs(drawn))), drawn.shape[1:]
     for drop, axes in enumerate(row):
-        if drop >= len(times) or not np.isfinite(times[drop]):
-            axes.set_axis_off()
-            continue
-        image = axes.imshow(drawn[records[drop]].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axes.set(xlabel="head", title=f"(c)  plateau {drop + 1}")
-        axes.set_xticks(range(drawn.shape[1]), [str(head + 1) for head in range(drawn.shape[1])])
-        axes.set_yticks(range(drawn.shape[2]), [f"$e_{d + 1}$" for d in range(drawn.shape[2])])
-        axes.spines[["top", "right"]].set_visible(True)
-    drawing.colorbar(image, ax=list(row), shrink=0.8, label=r"$v_i\,k_i^\top e_d$")
+        record = staircase.plateau_record(time, times, drop + 1)
+        axes.imshow(drawn[record].T, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        axes.set(xlabel="head")
+        axes.set_title(f"(c)  plateau {drop + 1}")
+        axes.xaxis.tick_at(range(heads), [str(head + 1) for head in range(heads)])
+        axes.yaxis.tick_at(range(count), [f"$e_{{{d + 1}}}$" for d in range(count)])
+        axes.box = "closed"
+    drawing.colorbar(row, r"$v_i\,k_i^\top e_d$")

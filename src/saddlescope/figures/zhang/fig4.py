@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from saddlescope.charts import Entry, Sheet
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -82,7 +81,7 @@ class Figure4(AbstractFigure):
             rolled("predictions of another rank", "rank", "predicted_drop_time"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count = data.sizes["rank"]
         drawing, axes = panels.sheet_of(count, min(2, count), width=3.6, height=2.4, sharey=True)
         middles = staircase.midway(data["level_loss"].to_numpy())
@@ -93,16 +92,16 @@ class Figure4(AbstractFigure):
                 label = f"seed {int(data['seed'][row])}, predicted (T13)"
                 panel.plot(times, middles, color=panels.colour(row), label=label, **_CIRCLES)
         for row in axes:
-            row[0].set_ylabel(panels.LOSS_LABEL)
-        drawing.legend(handles=_handles(), loc="outside upper left", ncols=4, fontsize=7.5)
-        return drawing
+            row[0].set(ylabel=panels.LOSS_LABEL)
+        drawing.legend(_entries(), 4, "above")
+        return drawing.build()
 
 
-def _handles() -> list[Line2D]:
+def _entries() -> list[Entry]:
     looks = {
         "training, one line a seed": {"color": panels.colour(0)},
         "levels at multiples of $R$ (T7)": {"color": panels.THEORY_COLOUR, **panels.THEORY},
         "other levels": {"color": "#AAAAAA", "linestyle": ":", "linewidth": 0.7},
         "drops (T13)": {"color": panels.colour(0), **_CIRCLES},
     }
-    return [Line2D([], [], label=label, **look) for label, look in looks.items()]
+    return [panels.entry(label, **look) for label, look in looks.items()]

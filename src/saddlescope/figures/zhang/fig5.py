@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, relatively_within
 from saddlescope.figures.kit.figure import AbstractFigure
@@ -132,7 +131,7 @@ class Figure5(AbstractFigure):
             scaled("steps of rate .0005 in place of flow time", 1000.0, "in_weight_time"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(1, 3, width=3.3, height=3.0)
         curves, path, times = axes[0]
         one = data.isel(seed=0)
@@ -142,12 +141,12 @@ class Figure5(AbstractFigure):
         _draw_times(times, data)
         panels.letter(axes[0])
         for panel in axes[0]:
-            panel.set_ylim(0, None)
-            panels.legend(panel, columns=2)
-        return drawing
+            panel.set(ylim=(0, None))
+            panel.legend(2)
+        return drawing.build()
 
 
-def _draw_paths(axes: Axes, one: xr.Dataset) -> None:
+def _draw_paths(axes: PanelBuilder, one: xr.Dataset) -> None:
     inside = one.isel(share=(one["share"] > 0) & (one["share"] < 1))
     # Every other share: more paths than four hide one another.
     inside = inside.isel(share=slice(1, None, 2)) if inside.sizes["share"] > 5 else inside
@@ -158,11 +157,11 @@ def _draw_paths(axes: Axes, one: xr.Dataset) -> None:
         axes.plot(row["in_weight"], row["in_context"], **look)
         axes.plot(row["one_head_in_weight"], row["one_head_in_context"], color="black", **THEORY)
     axes.plot([1], [1], "o", color="black", markersize=4)
-    axes.annotate("start", (1, 1), (4, 4), textcoords="offset points")
+    axes.text(1, 1, "start", shift=(4, 4))
     axes.set(xlabel="in-weight test loss", ylabel="in-context test loss")
 
 
-def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     for index, (name, marker) in enumerate({"in_weight": "s", "in_context": "o"}.items()):
         tint, rows = panels.colour(1 + index), data[f"{name}_time"].T
         look = {**panels.CIRCLES, "marker": marker, "color": tint, "markersize": 4}

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.arrays import unvectorise
+from saddlescope.charts import PanelBuilder, Sheet, SheetBuilder
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.errors import InvalidInput
 from saddlescope.figures.kit import panels
@@ -150,13 +149,14 @@ class Figure6(AbstractFigure):
             scaled("heads that are not parallel", 0.98, "parallel"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         one = data.isel(seed=0)
-        drawing, axes = panels.sheet(3, one.sizes["head"] + 1, width=1.05, height=1.35)
+        drawing, axes = panels.sheet(
+            3, one.sizes["head"] + 1, width=1.05, height=1.6, height_ratios=(1.6, 1, 1)
+        )
         half = (one.sizes["head"] + 1) // 2
         axes[0, half].remove()
-        loss_axes, cosine_axes = panels.join(axes[0, :half]), panels.join(axes[0, half + 1 :])
-        cosine_axes.yaxis.set_in_layout(False)
+        loss_axes, cosine_axes = drawing.join(axes[0, :half]), drawing.join(axes[0, half + 1 :])
         loss_axes.plot(one["time"], one["loss"], color=colour(0))
         loss_axes.set(ylabel=panels.LOSS_LABEL, ylim=(0, None))
         _draw_cosines(cosine_axes, one)
@@ -168,7 +168,7 @@ class Figure6(AbstractFigure):
             for moment in moments.tolist():
                 panel.axvline(moment, color=panels.THEORY_COLOUR, linestyle=":", linewidth=1.0)
         _draw_matrices(drawing, axes[1:], one, moments)
-        return drawing
+        return drawing.build()
 
     def _sampled_targets(self, task: AbstractData) -> FloatArray:
         """E[y z] and E[y z]E[z zᵀ]⁻¹ of sampled prompts, as matrices."""
@@ -200,7 +200,7 @@ def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
     return signed / np.linalg.norm(signed, axis=(2, 3), keepdims=True)
 
 
-def _draw_cosines(axes: Axes, one: xr.Dataset) -> None:
+def _draw_cosines(axes: PanelBuilder, one: xr.Dataset) -> None:
     """Of one seed: the measured angles through time, and the predicted ones."""
     time = one["time"].to_numpy()
     before = time <= float(one["predicted_drop_time"][0])
@@ -213,10 +213,12 @@ def _draw_cosines(axes: Axes, one: xr.Dataset) -> None:
     early = np.where(before, one["early_alignment"].min("head"), np.nan)
     axes.plot(time, early, color="black", label="theory (T10)", **panels.THEORY)
     axes.set(ylabel="|cos|", ylim=(0, 1.03))
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_matrices(drawing: Figure, rows: AnyArray, one: xr.Dataset, moments: FloatArray) -> None:
+def _draw_matrices(
+    drawing: SheetBuilder, rows: AnyArray, one: xr.Dataset, moments: FloatArray
+) -> None:
     targets = one["target"].to_numpy()
     targets = targets / np.linalg.norm(targets, axis=(1, 2), keepdims=True)
     theory = (r"$\Lambda^2$", r"$W^*$")
@@ -224,13 +226,15 @@ def _draw_matrices(drawing: Figure, rows: AnyArray, one: xr.Dataset, moments: Fl
         for head, axes in enumerate(row):
             is_head = head < len(row) - 1
             drawn = one["head_matrix"][moment, head] if is_head else targets[moment]
-            image = axes.imshow(drawn, cmap="RdBu_r", vmin=-1, vmax=1)
-            axes.set(xticks=[], yticks=[])
-            axes.spines[["top", "right"]].set_visible(True)
+            axes.imshow(drawn, cmap="RdBu_r", vmin=-1, vmax=1)
+            axes.xaxis.tick_at([])
+            axes.yaxis.tick_at([])
+            axes.box = "closed"
             if is_head:
                 cosine = one["alignment"][moment, int(one["shown"][moment]), head]
-                axes.set_xlabel(f"cos {float(cosine):.4f}", fontsize=7)
+                axes.set(xlabel=f"cos {float(cosine):.4f}")
+                axes.label_sizes["x"] = 7
             if moment == 0 or not is_head:
                 axes.set_title(f"head {head + 1}" if is_head else theory[moment], fontsize=8)
-        row[0].set_ylabel(f"(c)  $t={moments[moment]:.0f}$")
-    drawing.colorbar(image, ax=rows[:, -1].tolist(), shrink=0.8, label="entry, at length 1")
+        row[0].set(ylabel=f"(c)  $t={moments[moment]:.0f}$")
+    drawing.colorbar(rows.flat, "entry, at length 1", beside=rows[:, -1], shrink=0.8)

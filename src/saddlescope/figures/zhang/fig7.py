@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import GivenStart
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal, relatively_within, within
@@ -181,12 +179,12 @@ class Figure7(AbstractFigure):
             changed("drops counted from the last", "start_drop_time", by=lambda one: one[:, ::-1]),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_times, _draw_waits, _draw_progress)
         drawing = panels.grid(draws, data, 3, width=3.4, height=3.0)
-        for panel in drawing.axes:
-            panels.legend(panel, 2)
-        return drawing
+        for panel in drawing.panels:
+            panel.legend(2)
+        return drawing.build()
 
 
 def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
@@ -230,7 +228,7 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
     )
 
 
-def _draw_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     """One seed's loss with its drops: measured, predicted and estimated."""
     one = data.isel(seed=staircase.clearest_seed(data["drop_time"].to_numpy()))
     levels, drops = one["level_loss"].to_numpy(), one["drop_time"].to_numpy()
@@ -244,14 +242,13 @@ def _draw_times(axes: Axes, data: xr.Dataset) -> None:
     axes.plot(estimates, middles, "x", color=colour(5), label="estimated (Z 68, 73)")
     for number, point in enumerate(zip(drops, middles, strict=True), start=1):
         if np.isfinite(point[0]):
-            axes.annotate(f"$t_{number}$", point, xytext=(7, 2), textcoords="offset points")
+            axes.text(*point, f"$t_{number}$", shift=(7, 2))
     first = 0.5 * float(np.nanmin([np.nanmin(drops), np.nanmin(estimates)]))
     axes.set(xscale="log", xlim=(first, float(one["time"][-1])), ylim=(0, None))
-    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
 
 
-def _draw_waits(axes: Axes, data: xr.Dataset) -> None:
+def _draw_waits(axes: PanelBuilder, data: xr.Dataset) -> None:
     """Measured against estimated: random and aligned starts, and drop times by T13 and T18."""
     pairs = (
         ("estimated_wait", "wait", "x", colour(5), "wait, random starts"),
@@ -269,7 +266,7 @@ def _draw_waits(axes: Axes, data: xr.Dataset) -> None:
     axes.set(xlabel=r"estimated or predicted,  $t/\tau$", ylabel=r"measured,  $t/\tau$")
 
 
-def _draw_progress(axes: Axes, data: xr.Dataset) -> None:
+def _draw_progress(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The estimate of what is left over what is left, through every plateau."""
     styles = ("-", "--", "-.", ":")
     for drop in range(data.sizes["drop"]):

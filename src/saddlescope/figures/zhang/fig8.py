@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from saddlescope.attention import SeparateAttention
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, equal, relatively_within, within
@@ -78,6 +76,7 @@ class Figure8(AbstractFigure):
                 "values that have grown once m eigenvectors are learned: m/R, rounded up",
                 data["grown_values"].to_numpy()[reached],
                 grown[reached],
+                "plateaus with as many heads as predicted",
             ).stated_in("Z section E.4, Figure 8"),
             relatively_within(
                 "a new value is half grown when the drop after m = 0, R, 2R, … comes",
@@ -112,7 +111,7 @@ class Figure8(AbstractFigure):
             scaled("values half grown two per cent late", 1.02, "growth_time"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count = data.sizes["rank"]
         drawing, axes = panels.sheet(2, count, width=3.1, height=2.5, sharey="row")
         for column in range(count):
@@ -121,12 +120,12 @@ class Figure8(AbstractFigure):
             _draw_values(axes[1, column], one)
             for panel, letter in zip(axes[:, column], "abcdef"[column::count], strict=False):
                 panel.set_title(f"({letter})  $R={int(one['rank'])}$", loc="right")
-        axes[0, 0].set_ylabel(panels.LOSS_LABEL)
-        axes[1, 0].set_ylabel(r"value weight  $|v_i|$")
-        axes[1, 0].set_ylim(-0.1, 1.05 * float(data["value"].max()))
+        axes[0, 0].set(ylabel=panels.LOSS_LABEL)
+        axes[1, 0].set(ylabel=r"value weight  $|v_i|$")
+        axes[1, 0].set(ylim=(-0.1, 1.05 * float(data["value"].max())))
         for panel in axes[:, 0]:
-            panels.legend(panel, 2)
-        return drawing
+            panel.legend(2)
+        return drawing.build()
 
     def _one_rank(self, watch: Watch, rank: int) -> xr.Dataset:
         setting = self.setting.replace(rank=rank)
@@ -184,14 +183,13 @@ def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
     )
 
 
-def _draw_losses(axes: Axes, one: xr.Dataset) -> None:
+def _draw_losses(axes: PanelBuilder, one: xr.Dataset) -> None:
     staircase.draw_staircases(axes, one, markersize=4.5)
     limits = (0.6 * float(one["drop_time"].min()), float(one["time"][-1]))
     axes.set(xscale="log", xlim=limits, ylim=(0, None), xlabel=panels.TIME_LABEL)
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_values(axes: Axes, one: xr.Dataset) -> None:
+def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
     # Not heads 1, 2, …: in each seed they are others.
@@ -216,4 +214,4 @@ def _draw_values(axes: Axes, one: xr.Dataset) -> None:
     for multiple in range(0, count, rank):
         axes.axvline(multiple, color="#AAAAAA", zorder=0, linewidth=0.7)
     axes.set(xlabel="eigenvectors learned  $m$")
-    axes.set_xticks(range(count + 1))
+    axes.xaxis.tick_at(range(count + 1))

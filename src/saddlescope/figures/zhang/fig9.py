@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.figures.kit.claim import Claim
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.mistake import Mistake
-from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, join, legend, sheet
+from saddlescope.figures.kit.panels import LOSS_LABEL, THEORY, colour, sheet
 from saddlescope.figures.kit.watch import Watch
 from saddlescope.figures.zhang import rank_runs
 from saddlescope.figures.zhang.rank_runs import CONSPICUOUS, is_multiple
@@ -66,7 +64,7 @@ class Figure9(AbstractFigure):
     def mistakes(self) -> tuple[Mistake, ...]:
         return rank_runs.rank_mistakes(self.setting)
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count = data.sizes["rank"]
         rows = -(-count // _COLUMNS)
         drawing, axes = sheet(rows + 1, _COLUMNS, width=2.5, height=2.2)
@@ -76,32 +74,33 @@ class Figure9(AbstractFigure):
                 continue
             rank_runs.draw_rank(panel, data.isel(rank=index), "abcdefgh"[index])
             if index % _COLUMNS == 0:
-                panel.set_ylabel(LOSS_LABEL)
-        _draw_table(join(axes[-1, :2]), data)
-        _draw_shares(join(axes[-1, 2:]), data)
-        return drawing
+                panel.set(ylabel=LOSS_LABEL)
+        _draw_table(drawing.join(axes[-1, :2]), data)
+        _draw_shares(drawing.join(axes[-1, 2:]), data)
+        return drawing.build()
 
 
-def _draw_table(axes: Axes, data: xr.Dataset) -> None:
+def _draw_table(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The median length of every plateau, a row a rank; multiples of R are framed."""
     known = data["plateau_share"].notnull().sum("seed") > data.sizes["seed"] / 2
     share = data["plateau_share"].median("seed").where(known).to_numpy()
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1, square=False)
     for row, column in np.argwhere(np.isfinite(share)):
         ink = "white" if share[row, column] > 0.6 else "black"
         text = f"{100 * share[row, column]:.0f}"
         axes.text(column, row, text, color=ink, ha="center", va="center", fontsize=7)
     for row, column in np.argwhere(is_multiple(data, "plateau")):
-        corner = (column - 0.47, row - 0.46)
-        axes.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, color=colour(1), linewidth=1.6))
-    axes.set_xticks(range(share.shape[1]))
-    axes.set_yticks(range(share.shape[0]), [str(int(rank)) for rank in data["rank"]])
+        across = column + np.array([-0.47, 0.47, 0.47, -0.47, -0.47])
+        down = row + np.array([-0.46, -0.46, 0.46, 0.46, -0.46])
+        axes.plot(across, down, color=colour(1), linewidth=1.6)
+    axes.xaxis.tick_at(range(share.shape[1]))
+    axes.yaxis.tick_at(range(share.shape[0]), [str(int(rank)) for rank in data["rank"]])
     axes.set(xlabel="eigenvectors learned  $m$", ylabel="rank  $R$")
     axes.set_title("(i)  length of the plateau, % of the time at its end", loc="left")
-    axes.spines[:].set_visible(False)
+    axes.box = "none"
 
 
-def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
+def _draw_shares(axes: PanelBuilder, data: xr.Dataset) -> None:
     """Every plateau of every run but the first, by rank."""
     multiple = is_multiple(data, "plateau")
     share = data["plateau_share"].to_numpy()
@@ -115,10 +114,10 @@ def _draw_shares(axes: Axes, data: xr.Dataset) -> None:
         rank, seed, plateau = np.nonzero(chosen)
         sideways = (plateau - 3.5) * 0.06 + (seed - 2.5) * 0.012
         across = data["rank"].to_numpy()[rank] + sideways
-        (dots,) = axes.plot(across, share[chosen], "o", markersize=3.2, color=edge, label=label)
-        dots.set_markerfacecolor(face)
+        look = {"markersize": 3.2, "color": edge, "markerfacecolor": face, "label": label}
+        axes.plot(across, share[chosen], "o", **look)
     axes.axhline(CONSPICUOUS, color="black", label=f"{CONSPICUOUS:.0%}", **THEORY)
     axes.set(yscale="log", xlabel="rank  $R$", ylabel="length / time at its end")
-    axes.set_xticks(data["rank"].to_numpy())
+    axes.xaxis.tick_at(data["rank"].to_numpy())
     axes.set_title("(j)", loc="right")
-    legend(axes)
+    axes.legend()

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.figures.kit import panels
@@ -137,6 +136,7 @@ class InitScale(AbstractFigure):
                 "drops at the smallest scale: one merged, all D separate; at the largest one",
                 drops[:, [0, -1]].reshape(4, -1).T,
                 np.tile([1, 1, data.sizes["drop"], 1], (data.sizes["seed"], 1)),
+                "runs drop so often",
             ),
             at_most(
                 "the smallest start waits: its rate of decay at first, over the highest",
@@ -168,7 +168,7 @@ class InitScale(AbstractFigure):
             scaled("a least loss one per cent too high", 1.01, "level_loss"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         drawing, axes = panels.sheet(2, 2, width=3.9, height=2.7)
         tones = panels.shades(data.sizes["scale"])
         merged_axes, separate_axes = axes[0]
@@ -176,12 +176,12 @@ class InitScale(AbstractFigure):
             _draw_losses(panel, data.sel(model=name).isel(seed=0), tones)
         _draw_small_merged(merged_axes, data)
         _draw_small_separate(separate_axes, data, tones)
-        merged_axes.set_xlim(1e-3, 2e3)
-        separate_axes.set_xlim(1e-3, float(data["time"][-1]))
+        merged_axes.set(xlim=(1e-3, 2e3))
+        separate_axes.set(xlim=(1e-3, float(data["time"][-1])))
         _draw_decays(axes[1, 0], data)
         _draw_half_times(axes[1, 1], data)
         panels.letter(axes.flat)
-        return drawing
+        return drawing.build()
 
 
 def _small_loss(setting: Setting, time: FloatArray) -> FloatArray:
@@ -204,35 +204,34 @@ def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:
     return (data[name] - data["loss"].isel(time=0)) / data["excess"] + 1
 
 
-def _draw_losses(axes: Axes, one: xr.Dataset, tones: list[FloatArray]) -> None:
+def _draw_losses(axes: PanelBuilder, one: xr.Dataset, tones: list[FloatArray]) -> None:
     """Every scale's loss of one model and seed; the frozen kernel at the largest."""
     for tone, left, scale in zip(tones, _left(one), one["scale"].to_numpy(), strict=True):
         axes.plot(one["time"], left, color=tone, label=f"$w={scale:g}$")
     axes.plot(one["time"], _left(one.isel(scale=-1), "lazy_loss"), color="black", **THEORY)
     axes.set(xlabel=panels.TIME_LABEL, xscale="log", ylim=(-0.02, 1.05))
-    axes.set_ylabel(f"{one['model'].item()}: {_LEFT_LABEL}")
+    axes.set(ylabel=f"{one['model'].item()}: {_LEFT_LABEL}")
 
 
-def _draw_small_merged(axes: Axes, data: xr.Dataset) -> None:
-    panels.legend(axes, 4)
+def _draw_small_merged(axes: PanelBuilder, data: xr.Dataset) -> None:
+    axes.legend(4)
     for course in _left(data.sel(model="merged").isel(seed=0), "small_loss"):
         axes.plot(data["time"], course, color="black", **THEORY)
 
 
-def _draw_small_separate(axes: Axes, data: xr.Dataset, tones: list[FloatArray]) -> None:
+def _draw_small_separate(axes: PanelBuilder, data: xr.Dataset, tones: list[FloatArray]) -> None:
     heights = data["level_loss"].to_numpy()
     heights = (heights - heights[-1]) / (heights[0] - heights[-1])
     for tone, times in zip(tones, data["small_drop_time"].to_numpy(), strict=True):
         axes.plot(times, midway(heights), color=tone, markersize=4, **panels.CIRCLES)
     panels.levels(axes, heights)
-    axes.plot([], [], color="black", label="levels (T7), frozen kernel", **THEORY)
-    axes.plot([], [], color=tones[0], label="drops (T13)", **panels.CIRCLES)
-    handles, labels = axes.get_legend_handles_labels()
-    look = {"fontsize": 7.5, "bbox_to_anchor": (-0.02, 1.0), "handlelength": 1.3}
-    axes.legend(handles[-2:], labels[-2:], loc="lower left", **look)
+    labels = ("levels (T7), frozen kernel", "drops (T13)")
+    axes.plot([], [], color="black", label=labels[0], **THEORY)
+    axes.plot([], [], color=tones[0], label=labels[1], **panels.CIRCLES)
+    axes.legend(1, labels=labels)
 
 
-def _draw_decays(axes: Axes, data: xr.Dataset) -> None:
+def _draw_decays(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The smallest and the largest start on one clock: a straight line is an exponential."""
     for row, name in enumerate(_MODELS):
         one = data.sel(model=name).isel(seed=0)
@@ -244,10 +243,10 @@ def _draw_decays(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(clock, lazy, color="black", label="frozen kernel" if row else None, **THEORY)
     axes.set(yscale="log", xlim=(0, 6), ylim=(3e-3, 1.3))
     axes.set(xlabel="time over the time to half", ylabel=_LEFT_LABEL)
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_half_times(axes: Axes, data: xr.Dataset) -> None:
+def _draw_half_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     scale = data["scale"].to_numpy()
     large, small = scale >= 1.0, scale <= 1.0
     first = data["half_time"].isel(seed=0).to_numpy()[:, 0]
@@ -261,5 +260,5 @@ def _draw_half_times(axes: Axes, data: xr.Dataset) -> None:
         lazy, label = one["lazy_half_time"].to_numpy()[large], None if row else "frozen kernel"
         axes.plot(scale[large], lazy, color=tone, linestyle=":", label=label)
     axes.set(xscale="log", yscale="log", xlabel="initial scale  $w$")
-    axes.set_ylabel(r"time to half  $t/\tau$")
-    panels.legend(axes, 2)
+    axes.set(ylabel=r"time to half  $t/\tau$")
+    axes.legend(2)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit import panels
 from saddlescope.figures.kit.claim import Claim, at_most, equal, relatively_within, within
@@ -97,8 +96,14 @@ class LongContexts(AbstractFigure):
                 "components: the nearest algorithm, for m < D",
                 nearest[long],
                 expected[long],
+                "plateaus nearest to their regression",
             ).stated_in("Z 27"),
-            equal("so it does at shorter contexts", nearest[~long], expected[~long])
+            equal(
+                "so it does at shorter contexts",
+                nearest[~long],
+                expected[~long],
+                "plateaus nearest to their regression",
+            )
             .stated_in("Z 27")
             .expected_to_fail(
                 "at N = 31 the third plateau is nearer to one step of preconditioned descent: with "
@@ -145,9 +150,9 @@ class LongContexts(AbstractFigure):
             changed("contexts twice as long", "length", by=lambda length: length * 2),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         draws = (_draw_distances, _draw_heights, _draw_nearest)
-        return panels.grid(draws, data, 3, width=3.5, height=3.0)
+        return panels.grid(draws, data, 3, width=3.5, height=3.0).build()
 
     def _distances(self, run: Trajectory) -> FloatArray:
         """Of what each plateau computes from every algorithm, as a share of the labels' power."""
@@ -169,7 +174,7 @@ def _own_distances(data: xr.Dataset) -> FloatArray:
     return np.diagonal(data["distance"].to_numpy(), axis1=1, axis2=2)
 
 
-def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
+def _draw_distances(axes: PanelBuilder, data: xr.Dataset) -> None:
     own, length = _own_distances(data), data["length"].to_numpy()
     for level in range(1, own.shape[1]):
         tint = panels.colour(level - 1)
@@ -177,11 +182,11 @@ def _draw_distances(axes: Axes, data: xr.Dataset) -> None:
     guide = own[0, -1] * length[0] / length
     axes.plot(length, guide, color="black", label=r"$\propto 1/N$", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
-    axes.set_ylabel("distance to $m$ components / labels' power")
-    panels.legend(axes, 3)
+    axes.set(ylabel="distance to $m$ components / labels' power")
+    axes.legend(3)
 
 
-def _draw_heights(axes: Axes, data: xr.Dataset) -> None:
+def _draw_heights(axes: PanelBuilder, data: xr.Dataset) -> None:
     height, levels = (
         1 + np.diff(data[name].to_numpy(), axis=1) / data["eigenvalue"].to_numpy()
         for name in ("plateau_loss", "level_loss")
@@ -192,15 +197,15 @@ def _draw_heights(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(data["length"], levels[:, drop], color=panels.colour(drop), **panels.THEORY)
     axes.plot([], [], color=panels.THEORY_COLOUR, label="T7", **panels.THEORY)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
-    axes.set_ylabel(r"height short of $\lambda_m$, as a share")
-    panels.legend(axes, 3)
+    axes.set(ylabel=r"height short of $\lambda_m$, as a share")
+    axes.legend(3)
 
 
-def _draw_nearest(axes: Axes, data: xr.Dataset) -> None:
+def _draw_nearest(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The distances at the shortest context as a table, the nearest framed."""
     shortest = data.isel(length=int(data["length"].to_numpy().argmin()))
     table = shortest["distance"].to_numpy()
-    axes.imshow(np.log10(np.maximum(table, 1e-4)), cmap="Blues_r", aspect="auto")
+    axes.imshow(np.log10(np.maximum(table, 1e-4)), cmap="Blues_r", square=False)
     for (row, column), value in np.ndenumerate(table):
         ink = "white" if value < 0.02 else "black"
         text = f"{value:.3f}".lstrip("0")
@@ -208,8 +213,8 @@ def _draw_nearest(axes: Axes, data: xr.Dataset) -> None:
     for row, column in enumerate(table.argmin(axis=1).tolist()):
         axes.plot(column, row, "s", markersize=21, color=panels.colour(1), markerfacecolor="none")
     names = [*(str(count) for count in range(table.shape[1] - 1)), "step"]
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yticks(range(len(table)))
+    axes.xaxis.tick_at(range(len(names)), names)
+    axes.yaxis.tick_at(range(len(table)))
     axes.set(xlabel="components, or one step", ylabel="plateau  $m$")
     axes.set_title(f"$N={int(shortest['length'])}$", loc="left")
-    axes.spines[:].set_visible(False)
+    axes.box = "none"

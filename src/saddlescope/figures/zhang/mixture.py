@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from saddlescope.attention import GivenStart
+from saddlescope.charts import PanelBuilder
 from saddlescope.checks import FloatArray
 from saddlescope.figures.kit.claim import Claim, within
 from saddlescope.figures.kit.mistake import Mistake, changed, rolled, scaled
@@ -183,11 +183,11 @@ def first_rates(data: xr.Dataset) -> FloatArray:
     return rates
 
 
-def draw_three_losses(axes: Axes, one: xr.Dataset) -> None:
+def draw_three_losses(axes: PanelBuilder, one: xr.Dataset) -> None:
     """The losses of one share and seed over time, with those of the one head dashed."""
     texts = {"training": "training", "in_weight": "in-weight test", "in_context": "in-context test"}
     for index, (name, text) in enumerate(texts.items()):
         axes.plot(one["time"], one[name], color=colour(index), label=text, **UNDER_THEORY)
         axes.plot(one["time"], one[f"one_head_{name}"], color="black", **THEORY)
     axes.plot([], [], color="black", label="one head (T10)", **THEORY)
-    axes.set_ylabel(LOSS_LABEL)
+    axes.set(ylabel=LOSS_LABEL)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from saddlescope.attention import GivenStart, SeparateAttention
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit import panels
@@ -123,6 +122,7 @@ class PublishedSettings(AbstractFigure):
                 "population and on data",
                 done,
                 np.full(len(done), data.sizes["seed"]),
+                "kinds of data in which all seeds drop in time",
             )
             .stated_in("Z Figure 3")
             .expected_to_fail(
@@ -170,7 +170,7 @@ class PublishedSettings(AbstractFigure):
             rolled("plateaus counted from the drop before", "plateau", "plateau_share"),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         count = 2 + data.sizes["rank"]
         drawing, axes = panels.sheet_of(count, 2, width=3.9, height=2.6)
         for index, name in enumerate(_KINDS):
@@ -188,11 +188,11 @@ class PublishedSettings(AbstractFigure):
             first = float(data["time"][-1]) / 60
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), ylim=(0, 1.1))
             panel.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
-            panels.legend(panel, 3)
+            panel.legend(3)
         panels.letter(axes.flat[:count])
         for panel, rank in zip(axes.flat[2:count], data["rank"].to_numpy(), strict=True):
-            panel.set_title(f"{panel.get_title('right')}  $R={int(rank)}$", loc="right")
-        return drawing
+            panel.set_title(f"{panel.titles['right']}  $R={int(rank)}$", loc="right")
+        return drawing.build()
 
     def _ranks(self, watch: Watch) -> xr.Dataset:
         """Figure 4's ranks at its scale, on the population and on its prompts."""
@@ -239,11 +239,11 @@ def _other_starts(steps: xr.DataArray) -> xr.DataArray:
     return rolled_steps
 
 
-def _draw_staircase(axes: Axes, data: xr.Dataset, name: str) -> None:
+def _draw_staircase(axes: PanelBuilder, data: xr.Dataset, name: str) -> None:
     levels = data["level_loss"].to_numpy()
     panels.levels(axes, levels, "levels (T7)")
     panels.seed_curves(axes, data["step"], data["loss"], name)
     axes.axvline(_PUBLISHED_STEPS, color="0.6", linewidth=0.8, label="published runs end")
     axes.set(xscale="log", xlim=(500, float(data["step"][-1])), ylim=(0, None))
     axes.set(xlabel="steps of gradient descent", ylabel=panels.LOSS_LABEL)
-    panels.legend(axes, 2)
+    axes.legend(2)

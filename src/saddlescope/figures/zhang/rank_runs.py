@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter
 
+from saddlescope.charts import PanelBuilder
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.figures.kit.claim import Claim, at_least, at_most, equal
 from saddlescope.figures.kit.mistake import Mistake, changed, rolled
@@ -143,6 +142,7 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
             "seeds are those at multiples of R: every m that most seeds settle, rank after rank",
             most_long[settled],
             multiple[settled],
+            "plateaus as predicted",
         ).stated_in("Z section 5, E.4"),
         at_least(
             f"{begin}how many of the plateaus at multiples of R do so, over all runs of each rank",
@@ -168,23 +168,20 @@ def rank_mistakes(setting: Setting) -> tuple[Mistake, ...]:
     )
 
 
-def draw_rank(axes: Axes, data: xr.Dataset, letter: str) -> None:
+def draw_rank(axes: PanelBuilder, data: xr.Dataset, letter: str) -> None:
     """The losses of one rank, all seeds, above the levels; those at multiples of R are dark."""
     rank = int(data["rank"])
     for level, loss in enumerate(data["level_loss"].to_numpy()):
         if level % rank == 0:
             axes.axhline(loss, color=THEORY_COLOUR, zorder=0, **THEORY)
-            beside = axes.get_yaxis_transform()
-            axes.text(1.01, loss, f"{level}", transform=beside, fontsize=7.5, va="center")
+            axes.text(1.01, loss, f"{level}", x_in="panel", fontsize=7.5, va="center")
         else:
             axes.axhline(loss, color="#AAAAAA", linestyle=":", linewidth=0.7, zorder=0)
     for row, seed in enumerate(data["seed"].to_numpy()):
         axes.plot(data["time"], data["loss"][row], color=colour(row), label=f"seed {seed}")
     axes.set(xscale="log", xlim=(_FIRST_SHOWN, float(data["time"][-1])), xlabel=TIME_LABEL)
-    axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06), yticks=_TICKS)
-    axes.set_yticklabels([f"{tick:g}" for tick in _TICKS])
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(NullFormatter())
+    axes.set(yscale="log", ylim=(0.95 * float(data["level_loss"][-1]), 1.06))
+    axes.yaxis.tick_at(_TICKS)
     axes.set_title(f"({letter})  $R={rank}$", loc="left")
 
 

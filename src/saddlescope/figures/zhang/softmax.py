@@ -7,11 +7,9 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from saddlescope.arrays import nan_padded
+from saddlescope.charts import PanelBuilder, Sheet
 from saddlescope.checks import FloatArray
 from saddlescope.dynamics import GradientDescent
 from saddlescope.figures.kit import panels
@@ -103,13 +101,17 @@ class Softmax(AbstractFigure):
             for kind in ("loss", "linear_loss")
         )
         return (
-            equal("merged: the loss drops once", data["merged_drops"], np.ones(seeds)).stated_in(
-                "Z Figure 5 (ICML 2025)"
-            ),
+            equal(
+                "merged: the loss drops once",
+                data["merged_drops"],
+                np.ones(seeds),
+                "seeds drop once",
+            ).stated_in("Z Figure 5 (ICML 2025)"),
             equal(
                 "separate: the loss drops several times, once for each eigenvector",
                 data["separate_drops"],
                 np.full(seeds, dimension),
+                "seeds drop so often",
             ).stated_in("Z Figure 5 (ICML 2025)"),
             # The standard error of the labels' power over so many prompts, three times.
             relatively_within(
@@ -138,6 +140,7 @@ class Softmax(AbstractFigure):
                 "separate: eigenvectors are learned in falling order of eigenvalue",
                 _learning_order(data["separate_learned"].to_numpy()),
                 np.tile(np.arange(1, dimension + 1), (seeds, 1)),
+                "drops in order",
             ).stated_in("Z Figure 5 (ICML 2025)"),
         )
 
@@ -156,18 +159,17 @@ class Softmax(AbstractFigure):
             changed("learned from the last to the first", "separate_learned", by=_backwards),
         )
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: xr.Dataset) -> Sheet:
         merged, separate = (partial(_draw_loss, name=name) for name in ("merged", "separate"))
         draws = (merged, separate, _draw_learned)
         drawing = panels.grid(draws, data, 3, width=3.3, height=2.8)
         first = float(np.nanmin(data["separate_first_drop"])) / 4
-        for panel in drawing.axes[1:]:
-            panel.set_xlim(first, float(data["separate_time"][-1]))
-        drawing.axes[0].set_xlim(float(np.nanmin(data["merged_first_drop"])) / 4, None)
-        for panel in drawing.axes:
+        for panel in drawing.panels[1:]:
+            panel.set(xlim=(first, float(data["separate_time"][-1])))
+        drawing.panels[0].set(xlim=(float(np.nanmin(data["merged_first_drop"])) / 4, None))
+        for panel in drawing.panels:
             panel.set(xscale="log", xlabel=panels.TIME_LABEL)
-            panel.xaxis.set_minor_formatter(NullFormatter())
-        return drawing
+        return drawing.build()
 
 
 def _mirrored(prompts: Prompts) -> Prompts:
@@ -242,22 +244,22 @@ def _backwards(shares: xr.DataArray) -> xr.DataArray:
     return shares.isel(direction=slice(None, None, -1))
 
 
-def _draw_loss(axes: Axes, data: xr.Dataset, name: str) -> None:
+def _draw_loss(axes: PanelBuilder, data: xr.Dataset, name: str) -> None:
     time, dotted = data[f"{name}_time"], {"linestyle": ":", "linewidth": 1.0}
     levels = data[f"{name}_linear_level"].to_numpy()
     panels.levels(axes, levels[np.isfinite(levels)], "plateaus of linear attention")
     panels.seed_curves(axes, time, data[f"{name}_linear_loss"], "linear, same start", **dotted)
     panels.seed_curves(axes, time, data[f"{name}_loss"], "softmax", linewidth=1.8)
     axes.set(ylabel=f"{name}: {panels.LOSS_LABEL}", ylim=(0, None))
-    panels.legend(axes, 2)
+    axes.legend(2)
 
 
-def _draw_learned(axes: Axes, data: xr.Dataset) -> None:
+def _draw_learned(axes: PanelBuilder, data: xr.Dataset) -> None:
     """The share of each eigenvector in the seed that is first to learn one."""
     fastest = int(np.argmin(data["separate_first_drop"].to_numpy()))
     time = data["separate_time"]
     for direction, share in enumerate(data["separate_learned"][fastest].T):
         axes.plot(time, share, color=panels.colour(direction), label=f"$e_{direction + 1}$")
     axes.axhline(1, color="black", label="linear optimum", zorder=0, **panels.THEORY)
-    axes.set_ylabel(r"learned share  $e_d^\top W e_d/\xi_d$")
-    panels.legend(axes, 3)
+    axes.set(ylabel=r"learned share  $e_d^\top W e_d/\xi_d$")
+    axes.legend(3)

@@ -6,10 +6,10 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from saddlescope.arrays import nan_padded
 from saddlescope.attention import RandomStart, SeparateAttention
+from saddlescope.charts import PanelBuilder
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison import compare
 from saddlescope.dynamics import GradientFlow, Record
@@ -116,6 +116,7 @@ def missing_claim(data: xr.Dataset) -> Claim:
         "drops that do not come by the end of the run are those predicted not to (T13)",
         np.isfinite(data["drop_time"]),
         np.isfinite(data["predicted_drop_time"]),
+        "drops come, or do not, as predicted",
     )
 
 
@@ -192,7 +193,7 @@ def midway(levels: FloatArray) -> FloatArray:
     return (levels[:-1] + levels[1:]) / 2
 
 
-def draw_staircases(axes: Axes, data: xr.Dataset, **circles: Any) -> None:
+def draw_staircases(axes: PanelBuilder, data: xr.Dataset, **circles: Any) -> None:
     """The loss of every seed, the levels (T7), and circles where drops are predicted (T13)."""
     levels = data["level_loss"].to_numpy()
     panels.levels(axes, levels, "levels (T7)")

@@ -73,13 +73,15 @@ const layers = (() => {
       context.arc(x, y, radius, 0, 2 * Math.PI);
     }
     if (look.filled) context.fill();
-    else context.stroke();
+    if (look.edge) context.strokeStyle = colour(look.edge);
+    if (look.edge || !look.filled) context.stroke();
   }
 
   const draw = {
     curve(context, layer, to, box, ratio) {
       const xs = layer.x.map((value) => (value === null ? null : to.x(value)));
-      const ys = layer.y.map((value) => (value === null ? null : to.y(value)));
+      const height = layer.y_in === "panel" ? (share) => box.top + (1 - share) * box.height : to.y;
+      const ys = layer.y.map((value) => (value === null ? null : height(value)));
       if (layer.look.width) {
         traceLine(context, xs, ys, box);
         context.stroke();
@@ -89,9 +91,6 @@ const layers = (() => {
       context.lineWidth = 1.5 * ratio;
       xs.forEach((x, n) => {
         if (x === null) return;
-        if (layer.colours.length) {
-          context.fillStyle = context.strokeStyle = colour(layer.colours[n]);
-        }
         drawMark(context, layer.look, x, ys[n], (layer.look.size / 2) * ratio);
       });
     },
@@ -103,19 +102,23 @@ const layers = (() => {
       context.lineTo(upright ? at : box.left + box.width, upright ? box.top + box.height : at);
       context.stroke();
     },
-    boxes(context, layer, to, box) {
-      layer.boxes.forEach(([left, bottom, right, top], n) => {
-        const x0 = left === null ? box.left : to.x(left);
-        const x1 = right === null ? box.left + box.width : to.x(right);
-        const y0 = bottom === null ? box.top + box.height : to.y(bottom);
-        const y1 = top === null ? box.top : to.y(top);
+    span(context, layer, to, box) {
+      const [from, end] = [to[layer.axis](layer.low), to[layer.axis](layer.high)];
+      if (layer.axis === "x") context.fillRect(from, box.top, end - from, box.height);
+      else context.fillRect(box.left, end, box.width, from - end);
+    },
+    bars(context, layer, to, box) {
+      const half = layer.thickness / 2;
+      layer.x.forEach((place, n) => {
+        if (layer.heights[n] === null) return;
+        const [x0, x1] = [to.x(place - half), to.x(place + half)];
+        const top = to.y(layer.heights[n]);
         // A bar on a logarithmic axis begins at zero, which is below everything.
-        const foot = Number.isFinite(y0) ? y0 : box.top + box.height;
-        if (layer.colours.length) context.fillStyle = colour(layer.colours[n]);
-        context.fillRect(x0, y1, x1 - x0, foot - y1);
+        const foot = Number.isFinite(to.y(0)) ? to.y(0) : box.top + box.height;
+        context.fillRect(x0, top, x1 - x0, foot - top);
       });
     },
-    area(context, layer, to) {
+    band(context, layer, to) {
       context.beginPath();
       layer.x.forEach((x, n) => {
         if (x !== null) context[n ? "lineTo" : "moveTo"](to.x(x), to.y(layer.y[n]));
@@ -133,10 +136,19 @@ const layers = (() => {
       }));
     },
     note(context, layer, to, box, ratio) {
+      const x = layer.x_in === "panel" ? box.left + layer.x * box.width : to.x(layer.x);
+      const y = layer.y_in === "panel" ? box.top + (1 - layer.y) * box.height : to.y(layer.y);
+      // A note may stand beside the panel, but what it is about must be seen.
+      const seen = (place, from, length) => place > from - 1 && place < from + length + 1;
+      if (layer.x_in === "data" && !seen(x, box.left, box.width)) return;
+      if (layer.y_in === "data" && !seen(y, box.top, box.height)) return;
       context.font = `${layer.look.size * ratio}px system-ui, sans-serif`;
       context.textAlign = layer.align;
       context.textBaseline = layer.baseline;
-      context.fillText(layer.text, to.x(layer.x), to.y(layer.y));
+      context.translate(x + layer.shift[0] * ratio, y - layer.shift[1] * ratio);
+      context.rotate((-layer.rotation * Math.PI) / 180);
+      layer.text.split("\n").forEach((line, n) =>
+        context.fillText(line, 0, n * 1.2 * layer.look.size * ratio));
     },
   };
 
@@ -149,12 +161,14 @@ const layers = (() => {
     };
     const onMap = panel.layers.some((layer) => layer.kind === "map");
     context.save();
-    context.beginPath();
-    context.rect(box.left, box.top, box.width, box.height);
-    context.clip();
     for (const layer of panel.layers) {
       if (hidden.has(layer.entry)) continue;
       context.save();
+      if (layer.kind !== "note") {
+        context.beginPath();
+        context.rect(box.left, box.top, box.width, box.height);
+        context.clip();
+      }
       // What is written on a heat map keeps its colour, as the map does.
       const [own] = layer.look.colour;
       const fixed = own === "ink" ? "#000" : own;

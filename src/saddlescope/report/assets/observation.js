@@ -71,7 +71,7 @@
   }
 
   const axis = (label, [low, high], scale = "linear") => ({
-    label, scale, low, high, inverted: false, ticks: [], names: [], bare: false, threshold: 1,
+    label, scale, low, high, inverted: false, ticks: [], names: [], bare: false,
   });
 
   // The same ends in every chart, whatever range its own data have.

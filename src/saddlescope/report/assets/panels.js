@@ -280,14 +280,29 @@
     charts.forEach((chart) => chart.fit());
   }
 
+  function toggle(button, place) {
+    place.hidden = !place.hidden;
+    button.setAttribute("aria-expanded", String(!place.hidden));
+    if (!place.hidden && !place.childElementCount) build(place);
+  }
+
+  // A phone has no room for panels side by side: there the charts, one under another, stand in the
+  // place of the picture, from when it comes near.
+  const narrow = window.matchMedia("(max-width: 40rem)").matches;
+  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (!entry.isIntersecting) return;
+    near.unobserve(entry.target);
+    const button = entry.target.querySelector("button.interactive");
+    const place = document.getElementById(button.getAttribute("aria-controls"));
+    if (place.hidden) toggle(button, place);
+    entry.target.classList.add("as-charts");
+  }), { rootMargin: "1000px" });
+
   for (const button of document.querySelectorAll("button.interactive")) {
     const place = document.getElementById(button.getAttribute("aria-controls"));
     button.hidden = false;
-    button.addEventListener("click", () => {
-      place.hidden = !place.hidden;
-      button.setAttribute("aria-expanded", String(!place.hidden));
-      if (!place.hidden && !place.childElementCount) build(place);
-    });
+    button.addEventListener("click", () => toggle(button, place));
+    if (narrow) near.observe(button.closest("section"));
   }
   dark.addEventListener("change", () => charts.forEach((chart) => chart.repaint()));
 })();

@@ -14,8 +14,12 @@ const reading = (() => {
       if (distance < best.distance) best = { distance, left: place[0], top: place[1], x, y };
     };
     layer.x.forEach((x, n) => {
-      const here = x === null ? null : [plot.valToPos(x, "x"), plot.valToPos(layer.y[n], "y")];
-      if (here) consider(here, x, layer.y[n]);
+      const up = layer.y_in === "panel"
+        ? (1 - layer.y[n]) * plot.over.clientHeight
+        : plot.valToPos(layer.y[n], "y");
+      const here = x === null ? null : [plot.valToPos(x, "x"), up];
+      // Where a height is a share of the panel it is no value.
+      if (here) consider(here, x, layer.y_in === "panel" ? undefined : layer.y[n]);
       if (here && before && layer.look.width && !layer.look.marker) {
         const foot = footOn(before, here, [left, top]);
         if (foot) consider(foot, plot.posToVal(foot[0], "x"), plot.posToVal(foot[1], "y"));
@@ -48,19 +52,12 @@ const reading = (() => {
         [layer.axis]: layer.at,
       };
     },
-    boxes(plot, layer, left, top) {
-      if (!layer.bars) return { distance: Infinity };
-      const [x, y] = [plot.posToVal(left, "x"), plot.posToVal(top, "y")];
-      const inside = (low, high, value) => (value - low) * (value - high) <= 0;
-      const same = (side) => layer.boxes.every((one) => one[side] === layer.boxes[0][side]);
-      const lying = same(0) && !same(1);
-      const found = layer.boxes.find(([x0, y0, x1, y1]) =>
-        (lying ? inside(y0, y1, y) : inside(x0, x1, x)));
-      if (!found) return { distance: Infinity };
-      const [x0, y0, x1, y1] = found;
-      const [across, up] = lying ? [x1, (y0 + y1) / 2] : [(x0 + x1) / 2, y1];
-      const end = { left: plot.valToPos(across, "x"), top: plot.valToPos(up, "y") };
-      return { ...end, distance: NEAR / 4, x: across, y: up };
+    bars(plot, layer, left) {
+      const x = plot.posToVal(left, "x");
+      const n = layer.x.findIndex((place) => Math.abs(x - place) <= layer.thickness / 2);
+      if (n < 0) return { distance: Infinity };
+      const end = { left: plot.valToPos(layer.x[n], "x"), top: plot.valToPos(layer.heights[n], "y") };
+      return { ...end, distance: NEAR / 4, x: layer.x[n], y: layer.heights[n] };
     },
     map(plot, layer, left, top) {
       const [x, y] = [plot.posToVal(left, "x"), plot.posToVal(top, "y")];
@@ -77,7 +74,7 @@ const reading = (() => {
   // The height of a curve above a place of the x axis, if it has one there.
   function heightAt(plot, layer, left) {
     if (layer.kind === "rule") return layer.axis === "y" ? layer.at : null;
-    if (layer.kind !== "curve" || !layer.look.width) return null;
+    if (layer.kind !== "curve" || !layer.look.width || layer.y_in === "panel") return null;
     for (let n = 1; n < layer.x.length; n += 1) {
       if (layer.x[n] === null || layer.x[n - 1] === null) continue;
       const [from, to] = [plot.valToPos(layer.x[n - 1], "x"), plot.valToPos(layer.x[n], "x")];

@@ -20,8 +20,7 @@ const scales = (() => {
   }
 
   function colourOfValue(map, value) {
-    const scale = map.logarithmic ? Math.log : (number) => number;
-    const share = (scale(value) - scale(map.low)) / (scale(map.high) - scale(map.low));
+    const share = (value - map.low) / (map.high - map.low);
     if (!Number.isFinite(share)) return null;
     const place = Math.min(Math.max(share, 0), 1) * (map.stops.length - 1);
     const below = Math.min(Math.floor(place), map.stops.length - 2);
@@ -76,19 +75,9 @@ const scales = (() => {
     return choices.find((found) => stride === 1 && found.length <= count) ?? ticks([1]);
   }
 
-  // Linear about zero and logarithmic beyond a threshold.
-  function bentTicks(low, high, count, threshold) {
-    const most = Math.max(Math.abs(low), Math.abs(high));
-    if (most <= 3 * threshold) return evenTicks(low, high, count);
-    const upper = logTicks(threshold, most, Math.ceil(count / 2));
-    const all = [...upper.map((tick) => -tick).reverse(), 0, ...upper];
-    return all.filter((tick) => tick >= low && tick <= high);
-  }
-
   // How far along its axis a value lies, in the scale of the axis.
   function along(axis, value) {
-    if (axis.scale === "log") return Math.log(value);
-    return axis.scale === "asinh" ? Math.asinh(value / axis.threshold) : value;
+    return axis.scale === "log" ? Math.log(value) : value;
   }
 
   function scaleOf(axis) {
@@ -96,8 +85,7 @@ const scales = (() => {
     return {
       time: false,
       auto: false,
-      distr: { linear: 1, log: 3, asinh: 4 }[axis.scale],
-      asinh: axis.threshold,
+      distr: { linear: 1, log: 3 }[axis.scale],
       dir: axis.inverted ? -1 : 1,
       range: (chart, low, high) => (low === null || low === undefined ? home : [low, high]),
     };
@@ -110,7 +98,6 @@ const scales = (() => {
       const room = upright ? chart.bbox.height : chart.bbox.width;
       const count = Math.max(3, Math.floor(room / uPlot.pxRatio / (upright ? 45 : 75)));
       if (axis.scale === "log") return logTicks(low, high, count);
-      if (axis.scale === "asinh") return bentTicks(low, high, count, axis.threshold);
       return evenTicks(low, high, count);
     };
     const values = (chart, ticks) =>

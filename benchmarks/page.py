@@ -1,0 +1,102 @@
+"""`python -m benchmarks.page`: write docs/speed.md from what is recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.table import Row, Scaling, duration
+
+RECORDED = Path(__file__).parent / "recorded"
+PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+
+_HEAD = """\
+# How fast it is
+
+Every number was measured beside its baseline in the same run; what matters is their ratio. A target
+is what was aimed at, and one that was missed says so. This page is what `python -m benchmarks.page`
+makes of `benchmarks/recorded/`.
+"""
+
+
+def page(records: dict[str, dict[str, Any]]) -> str:
+    """The page of records, by the name of their device."""
+    parts = [_HEAD]
+    for name in ("cpu", "gpu"):
+        if name in records:
+            parts += _record(name, records[name])
+    return "\n".join(parts)
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """All records that are kept."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RECORDED.glob("*.json"))}
+
+
+def _record(name: str, record: dict[str, Any]) -> list[str]:
+    machine = record["machine"]
+    device = machine["processor"] if name == "cpu" else machine["device"]
+    kind = "a processor" if name == "cpu" else "a GPU"
+    lines = [
+        f"## On {kind}\n",
+        f"{device}, {machine['cores']} cores, Python {machine['python']}, "
+        f"JAX {machine['jax']}: `{record['command']}`.\n",
+    ]
+    for subject in record["subjects"].values():
+        lines += [f"### {subject['title']}\n", *_tables(subject)]
+    return lines
+
+
+def _tables(subject: dict[str, Any]) -> list[str]:
+    lines = []
+    if subject["rows"]:
+        rows = [_cells(Row.from_dict(row)) for row in subject["rows"]]
+        lines += _table(("what", "ours", "baseline", "against", "times faster", "target"), rows)
+        notes = {row["what"]: row["note"] for row in subject["rows"] if row["note"]}
+        lines += [f"- {what}: {note}." for what, note in notes.items()]
+        lines += [""] if notes else []
+    if subject["scalings"]:
+        scalings = [_exponent(Scaling(**scaling)) for scaling in subject["scalings"]]
+        lines += _table(("cost of", "against", "first", "last", "exponent", "expected"), scalings)
+    if subject["scores"]:
+        scores = [
+            (
+                score["noise"],
+                f"{score['ratio']:g}",
+                f"{score['precision']:.3f}",
+                f"{score['recall']:.3f}",
+            )
+            for score in subject["scores"]
+        ]
+        lines += _table(("noise", "signal to noise", "precision", "recall"), scores)
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = {True: "met", False: "**missed**", None: ""}[row.met]
+    target = row.target if row.met is None else f"{row.target} ({verdict})"
+    baseline = duration(row.baseline)
+    against = row.against if row.baseline is not None else "—"
+    return row.what, duration(row.ours), baseline, against, row.times_faster, target
+
+
+def _exponent(scaling: Scaling) -> tuple[str, ...]:
+    sizes = f"{scaling.axis} = {scaling.sizes[0]:,} … {scaling.sizes[-1]:,}"
+    return (
+        scaling.what,
+        sizes,
+        duration(scaling.seconds[0]),
+        duration(scaling.seconds[-1]),
+        f"{scaling.exponent:.2f} (from {scaling.fitted_from:,})",
+        f"{scaling.expected:g}: {scaling.why}",
+    )
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(recorded()))
