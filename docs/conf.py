@@ -1,7 +1,11 @@
 """How the documentation is built; warnings are errors (`make docs`)."""
 
+import os
 import re
+import sys
+from importlib.metadata import files
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 from sphinx.util.docutils import SphinxDirective
@@ -23,12 +27,28 @@ default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"
+# Tutorials are carried out at every build, each in an empty folder; one that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
+# The commands in them are those of this environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 88
 
+# Formulas are set by MathJax, which lies among the built pages: they ask nothing of any other
+# machine. It draws outlines, so that pages opened from disk need no fonts. Its menu is off, since
+# it would fetch its parts one by one.
+_MATHJAX = next(file for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js")
+mathjax_path = _MATHJAX.name
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
+
+html_static_path = ["_static", str(_MATHJAX.locate())]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "Saddlescope"
 
@@ -78,5 +98,9 @@ class FigureTable(SphinxDirective):
 
 
 def setup(app: Any) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from gallery.page import FigureGallery
+
+    app.add_directive("figure-gallery", FigureGallery)
     app.add_directive("figure-table", FigureTable)
     app.connect("autodoc-process-docstring", _set_docstring)

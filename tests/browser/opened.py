@@ -6,10 +6,19 @@ from playwright.sync_api import Browser, Page
 class OpenedPage:
     """A page that was opened, with all that it asked for and complained of."""
 
-    def __init__(self, browser: Browser, address: str, scheme: str, width: int = 1200) -> None:
+    def __init__(
+        self,
+        browser: Browser,
+        address: str,
+        scheme: str,
+        width: int = 1200,
+        *,
+        offline: bool = False,
+    ) -> None:
         self.context = browser.new_context(
             color_scheme=scheme,  # type: ignore[arg-type]
             viewport={"width": width, "height": 900},
+            offline=offline,
         )
         self.page: Page = self.context.new_page()
         self.requests: list[str] = []

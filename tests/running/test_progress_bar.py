@@ -2,6 +2,7 @@
 
 import io
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -49,6 +50,16 @@ def test_nothing_is_shown_where_nobody_looks(counting, monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     run_job(counting(), [ProgressBar()])
     assert stream.getvalue() == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_notebook_in_which_no_bar_can_move_shows_none(
+    counting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setattr(progress_bar, "find_spec", lambda name: None)
+    run_job(counting(), [ProgressBar()])
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("at_once")

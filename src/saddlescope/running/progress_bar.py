@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from saddlescope.running.observers import AbstractObserver, Result, Snapshot, State
@@ -29,8 +30,8 @@ def shown(items: Sequence[Item], title: str) -> Iterator[Item]:
 class ProgressBar(AbstractObserver):
     """A bar on the terminal, or in a notebook, once something has taken a second.
 
-    Nothing is shown where standard error is no terminal. `show` moves it by hand, for work that is
-    no training.
+    Nothing is shown where standard error is no terminal, nor in a notebook without ipywidgets, by
+    which a bar moves there. `show` moves it by hand, for work that is no training.
 
     `title` stands in front of the bar.
 
@@ -79,7 +80,8 @@ class ProgressBar(AbstractObserver):
 
 
 def _is_watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    moves_in_notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    return sys.stderr.isatty() or moves_in_notebook
 
 
 def _rich_bar() -> Progress:

@@ -1,0 +1,97 @@
+"""The gallery of the documentation has every figure, and is made from what `reproduce` keeps."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import xarray as xr
+from docs.gallery import page, record
+from matplotlib.figure import Figure
+from PIL import Image
+
+from saddlescope.figures import FIGURES, AbstractFigure, Claim, Watch
+from saddlescope.figures.kit.claim import at_most
+from saddlescope.figures.kit.reproduction import command_of, reproduce
+
+ENTRIES = json.loads(record.RECORDED.read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Dots(AbstractFigure):
+    """Two dots. The second is of no interest."""
+
+    height: float = 1.0
+
+    id = "dots"
+    title = "Two dots"
+    source = "nobody, Figure 0"
+    text = "Two dots."
+    seconds = 1.0
+
+    @classmethod
+    def quick(cls) -> "Dots":
+        return cls(height=0.5)
+
+    def compute(self, watch: Watch) -> xr.Dataset:
+        return xr.Dataset({"height": ("dot", [0.0, self.height])})
+
+    def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
+        return (
+            at_most("dots lie low", data["height"], 0.7).stated_in("nobody 1"),
+            at_most("dots lie very low", data["height"], 0.1).expected_to_fail("they do not"),
+        )
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        drawing = Figure(figsize=(6.0, 3.0))
+        drawing.subplots().plot(data["height"], "o")
+        return drawing
+
+
+def test_every_figure_has_its_place_and_nothing_else_has() -> None:
+    names = [kind.id for kind in FIGURES]
+    assert list(ENTRIES) == names
+    assert sorted(path.stem for path in record.GALLERY.glob("*.webp")) == sorted(names)
+
+
+@pytest.mark.parametrize("kind", FIGURES, ids=lambda kind: kind.id)
+def test_a_card_is_small_and_its_command_makes_what_it_shows(kind: type[AbstractFigure]) -> None:
+    entry, thumbnail = ENTRIES[kind.id], record.thumbnail_of(kind.id)
+    assert entry["command"] == command_of(kind.quick() if entry["quick"] else kind())
+    assert entry["claims"]
+    assert all(claim["verdict"] == claim["expected"] for claim in entry["claims"])
+    assert thumbnail.stat().st_size <= 30_000
+    with Image.open(thumbnail) as picture:
+        assert max(picture.size) == 640
+
+
+def test_it_is_recorded_from_what_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gallery = tmp_path / "gallery"
+    gallery.mkdir()
+    monkeypatch.setattr(record, "GALLERY", gallery)
+    monkeypatch.setattr(record, "RECORDED", gallery / "recorded.json")
+    monkeypatch.setattr(record, "FIGURES", (Dots,))
+    full, quick = tmp_path / "full", tmp_path / "quick"
+    reproduce([Dots.quick()], quick)
+    assert record.record([full, quick]) == ["dots"]
+    entry = json.loads(record.RECORDED.read_text("utf-8"))["dots"]
+    assert entry["quick"]
+    assert entry["command"] == "saddlescope reproduce dots --quick"
+    assert [claim["statement"] for claim in entry["claims"]] == [
+        "nobody 1: dots lie low",
+        "dots lie very low",
+    ]
+    assert page.verdict(entry) == "1 of 2 claims hold; one does not, as is known"
+    with Image.open(gallery / "dots.webp") as picture:
+        assert picture.size == (640, 320)
+
+    # The full version comes before the quick one, and what no folder holds stays as it was.
+    reproduce([Dots()], full)
+    assert record.record([full, quick]) == ["dots"]
+    entry = json.loads(record.RECORDED.read_text("utf-8"))["dots"]
+    assert not entry["quick"]
+    assert page.verdict(entry) == "1 of 2 verdicts are not the expected ones"
+    assert record.record([tmp_path / "nothing"]) == []
+    assert json.loads(record.RECORDED.read_text("utf-8"))["dots"] == entry
