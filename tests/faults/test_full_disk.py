@@ -98,7 +98,7 @@ def test_a_figure_that_cannot_be_written_is_judged(tmp_path: Path) -> None:
     assert "cannot be written: File too large" in result.problem
     assert "\n" not in result.problem
     assert len(result.claims) > 0
-    assert result.drawing is not None
+    assert result.sheet is not None
     assert files_in(tmp_path) == []
 
 

@@ -1,5 +1,5 @@
-// The charts of a page. Python has read the panels off the drawing (report/_interactive.py) and put
-// them into the page as JSON. uPlot gives axes, scales, the cursor and the box of a zoom; layers.js
+// The charts of a page. Python has put the panels that a figure describes (report/_panels.py) into
+// the page as JSON. uPlot gives axes, scales, the cursor and the box of a zoom; layers.js
 // draws the layers, so that curves with an x of their own, bars and heat maps share one chart.
 "use strict";
 
