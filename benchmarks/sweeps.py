@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 
@@ -24,11 +25,13 @@ from saddlescope.sweep.store import working_store
 if TYPE_CHECKING:
     from distributed import Client
 
+Found = TypeVar("Found")
+
 TITLE = "Sweeps (flow to t = 20 000, D = 4, H = 5)"
 LEAST_SHARE, TWO_WORKERS = 0.8, 1.7
 SEEDS = 16
-# What a paper estimate is for, and the tasks a second that Dask says its scheduler can take.
-POINTS, FLEET, SCHEDULER = 10**7, 100, 4000
+# What a paper estimate is for, and how many empty tasks tell what a scheduler can take.
+POINTS, FLEET, EMPTY = 10**7, 100, 2000
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,19 @@ def measure(quick: bool) -> Findings:
     batch = batches[len(batches) // 2]
     if jax.default_backend() != "cpu":
         # This process holds the GPU: none is left for a worker.
+        run_batch(batch)
         return Findings(TITLE, rows=(_kernel_row(batch, _alone(batch)),))
     with pool_of(None, 2, ()) as pool, tempfile.TemporaryDirectory() as folder:
         assert isinstance(pool, Workers)
         client = pool.client
-        # Both at once, as in the engine; this compiles the program in each of them.
-        both = _in_each_worker(client, batch)
+        _in_each_worker(client, run_batch, batch)  # which compiles it
+        # Both at once, as in the engine.
+        both = _in_each_worker(client, _alone, batch)
         rates = {2: _engine_rate(sweep, client, Path(folder) / "two")}
         client.cluster.scale(1)
         while len(client.nthreads()) > 1:
             time.sleep(0.1)
-        (one,) = _in_each_worker(client, batch)
+        (one,) = _in_each_worker(client, _alone, batch)
         rates[1] = _engine_rate(sweep, client, Path(folder) / "one")
         costs = _client_costs(sweep, client, Path(folder) / "one")
     raw = {1: one.compiled, 2: sum(worker.compiled for worker in both)}
@@ -97,7 +102,6 @@ def _sweep(scales: int) -> ss.Sweep:
 
 def _alone(batch: Batch) -> _Alone:
     """Rates of one core, once the program is compiled."""
-    run_batch(batch)
     with at_most_cores(1):
         job = SummariesJob(batch.items, batch.frame)  # type: ignore[arg-type]
         state, began = job.begin(), time.perf_counter()
@@ -107,10 +111,12 @@ def _alone(batch: Batch) -> _Alone:
     return _Alone(batch.rows / seconds, batch.rows / run_batch(batch).seconds)
 
 
-def _in_each_worker(client: Client, batch: Batch) -> list[_Alone]:
-    """What each worker measures, all of them at the same time."""
+def _in_each_worker(
+    client: Client, function: Callable[[Batch], Found], batch: Batch
+) -> list[Found]:
+    """What a function gives in each worker, in all of them at the same time."""
     own = {"pure": False, "allow_other_workers": False}
-    futures = [client.submit(_alone, batch, workers=[at], **own) for at in client.nthreads()]
+    futures = [client.submit(function, batch, workers=[at], **own) for at in client.nthreads()]
     return [future.result() for future in futures]
 
 
@@ -142,6 +148,8 @@ class _ClientCosts:
     """Seconds to make a batch and to write what comes of it."""
     bytes: float
     """On disk, a point."""
+    tasks: float
+    """Empty tasks a second that one scheduler takes."""
 
 
 def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
@@ -157,7 +165,10 @@ def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
         written = time.perf_counter()
         kept.write(result)
         written = time.perf_counter() - written
-    return _ClientCosts(planned / batches.rows, made + written, size / batches.rows)
+    began = time.perf_counter()
+    client.gather(client.map(abs, range(EMPTY), pure=False))
+    tasks = EMPTY / (time.perf_counter() - began)
+    return _ClientCosts(planned / batches.rows, made + written, size / batches.rows, tasks)
 
 
 def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
@@ -173,7 +184,7 @@ def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
         against="none",
         note=(
             f"{planning:.0f} s to plan, then {computing:.0f} s of computing in {count:.0f} "
-            f"batches, {load:.1f} a second for a scheduler that can take {SCHEDULER}; the client "
-            f"is at it for {writing:.0f} s; {1e-9 * POINTS * costs.bytes:.2f} GB on disk"
+            f"batches, {load:.1f} a second for a scheduler that takes {costs.tasks:.0f}; the "
+            f"client is at it for {writing:.0f} s; {1e-9 * POINTS * costs.bytes:.2f} GB on disk"
         ),
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.cli import main
+from saddlescope.cli import main, sweep
 from saddlescope.sweep import kernel
 from saddlescope.sweep.axes import Values
 
@@ -166,3 +166,12 @@ def test_a_small_pool_is_remembered_and_a_large_one_learned_from() -> None:
     array = sweep.run(workers=0)
     few, many = array["final_loss_in_context"].mean("seed").to_numpy().ravel()
     assert few > 1.5 * many
+
+
+@pytest.mark.parametrize(("found", "said"), [(None, "needs bokeh: pip install bokeh"), ("x", "")])
+def test_the_dashboards_address_comes_with_what_it_needs(monkeypatch, found, said):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
+    line = sweep._dashboard("http://127.0.0.1:8787/status")
+    assert line.startswith("Dask's dashboard: http://127.0.0.1:8787/status")
+    assert said in line
+    assert ("bokeh" in line) == (found is None)

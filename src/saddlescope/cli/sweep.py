@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -167,10 +168,17 @@ class _Address(AbstractObserver):
         from saddlescope.sweep._job import SweepJob
 
         if isinstance(job, SweepJob) and job.address and sys.stderr.isatty():
-            typer.echo(f"Dask's dashboard: {job.address}", err=True)
+            typer.echo(_dashboard(job.address), err=True)
 
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
         """Nothing changes."""
+
+
+def _dashboard(address: str) -> str:
+    """Where Dask shows how far it has come, and what it needs for that."""
+    has_bokeh = importlib.util.find_spec("bokeh") is not None
+    need = "" if has_bokeh else " (where the scheduler runs it needs bokeh: pip install bokeh)"
+    return f"Dask's dashboard: {address}{need}"
 
 
 def _report(array: xr.Dataset, store: Path, as_json: bool) -> int:
