@@ -8,6 +8,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from nbclient import NotebookClient
 from sphinx.util.docutils import SphinxDirective
 
 project = "Saddlescope"
@@ -32,7 +33,8 @@ nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
-nb_merge_streams = True
+# What a command prints comes in pieces, which nbclient joins as they are.
+NotebookClient.coalesce_streams.default_value = True
 # The commands in them are those of this environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 

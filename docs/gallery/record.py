@@ -56,12 +56,13 @@ def record(folders: Iterable[Path]) -> list[str]:
 
 
 def _results(folders: Iterable[Path]) -> Iterator[tuple[Path, Result]]:
-    """What the folders hold, each figure once."""
+    """What the folders hold of the standard settings, each figure once."""
     seen: set[str] = set()
     for folder in folders:
-        for result in others([kind for kind in FIGURES if kind.id not in seen], (), folder):
-            seen.add(result.figure.id)
-            yield folder, result
+        for result in others(FIGURES, (), folder):
+            if result.name == result.figure.id and result.name not in seen:
+                seen.add(result.name)
+                yield folder, result
 
 
 def _shrink(picture: Path, thumbnail: Path) -> None:

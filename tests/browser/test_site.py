@@ -10,6 +10,8 @@ from playwright.sync_api import Browser
 from tests.browser.opened import OpenedPage
 from tests.browser.test_run_page import READABLE, channels, contrast
 
+from saddlescope.figures import FIGURES
+
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "docs" / "_build" / "html"
 WIDTHS = (1280, 820, 390)
@@ -17,6 +19,8 @@ WIDTHS = (1280, 820, 390)
 # What `make docs` runs, but that no tutorial is carried out and the tree of contents stays small.
 BUILD = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
 CHEAPLY = ["-D", "nb_execution_mode=off", "-D", "toc_object_entries=0"]
+# Pictures that tutorials begin with come from carrying them out.
+CHEAPLY += ["-D", "suppress_warnings=mystnb.glue"]
 
 FORMULAS = """async () => {
     if (document.querySelector('.math')) await MathJax.startup.promise;
@@ -33,6 +37,7 @@ FORMULAS = """async () => {
             .filter(svg => svg.getBoundingClientRect().width > 3).length,
         refused: document.querySelectorAll('[data-mml-node=merror], [data-mjx-error]').length,
         raw,
+        missing: [...document.images].filter(image => !image.naturalWidth).map(image => image.src),
     };
 }"""
 SIDEWAYS = """() => {
@@ -80,7 +85,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _faults(opened: OpenedPage) -> list[object]:
     """All that a reader without a network would miss or stumble over."""
     page, found = opened.page, opened.page.evaluate(FORMULAS)
-    faults: list[object] = [*opened.complaints, *found["raw"]]
+    faults: list[object] = [*opened.complaints, *found["raw"], *found["missing"]]
     faults += [url for url in opened.requests if not url.startswith(("file:", "data:"))]
     if found["drawn"] != found["formulas"] or found["refused"]:
         faults.append(found)
@@ -103,12 +108,14 @@ def _faults(opened: OpenedPage) -> list[object]:
 
 def test_every_page_shows_its_formulas_without_a_network(browser: Browser, site: Path) -> None:
     pages = sorted(site.glob("*.html")) + sorted((site / "tutorials").glob("*.html"))
-    faults, formulas = {}, 0
+    faults, formulas, cards = {}, 0, 0
     for path in pages:
         opened = OpenedPage(browser, path.as_uri(), "light", offline=True)
         faults[path.name] = _faults(opened)
         formulas += opened.page.locator(".math").count()
+        cards += opened.page.locator(".gallery .card img").count()
         opened.context.close()
     assert {name: found for name, found in faults.items() if found} == {}
     assert {"theory.html", "api.html", "index.html"} <= set(faults)
     assert formulas > 600
+    assert cards == len(FIGURES)
