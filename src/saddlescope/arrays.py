@@ -51,7 +51,7 @@ def is_diagonal(matrix: Float[np.ndarray, "D D"]) -> bool:
     >>> is_diagonal(np.eye(2)), is_diagonal(np.ones((2, 2)))
     (True, False)
     """
-    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+    return bool(np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix)))
 
 
 def outer_sum(left: Float[Array, "J D"], right: Float[Array, "J D"]) -> Float[Array, "D D"]:
