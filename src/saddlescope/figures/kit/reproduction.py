@@ -137,9 +137,10 @@ def others(
 def folder_name(figure: AbstractFigure) -> str:
     """The folder of a figure: its id where the setting has a name, else one of its own.
 
-    A figure in another setting does not take the place of the standard one.
+    A figure in another setting does not take the place of the standard one. An experiment is
+    always in a setting of one's own.
     """
-    if figure in figure.presets().values():
+    if figure.verb != "reproduce" or figure in figure.presets().values():
         return figure.id
     return f"{figure.id}-{digest(describe(figure))[:8]}"
 
