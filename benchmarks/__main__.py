@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seconds[name] = time.perf_counter() - began
         show(console, found[name])
         # After each: what was measured stays when the next one fails.
-        _write(out, device, found, seconds, options.quick)
+        _write(out / f"{device}.json", _command(options), found, seconds, options.quick)
     scalings = [scaling for findings in found.values() for scaling in findings.scalings]
     if scalings:
         from benchmarks.picture import draw
@@ -91,12 +91,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _command(options: argparse.Namespace) -> str:
+    """The command that measures this again."""
+    only = [f"--only {name}" for name in options.only or ()]
+    flags = [f"--{flag}" for flag in ("gpu", "quick") if getattr(options, flag)]
+    return " ".join(["python -m benchmarks", *flags, *only])
+
+
 def _write(
-    out: Path, device: str, found: dict[str, Findings], seconds: dict[str, float], quick: bool
+    path: Path, command: str, found: dict[str, Findings], seconds: dict[str, float], quick: bool
 ) -> None:
     packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
     results: dict[str, Any] = {
-        "command": "python -m benchmarks --gpu" if device == "gpu" else "python -m benchmarks",
+        "command": command,
         "quick": quick,
         "machine": {
             "processor": _processor(),
@@ -118,7 +125,7 @@ def _write(
         },
     }
     text = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
-    (out / f"{device}.json").write_text(text + "\n")
+    path.write_text(text + "\n")
 
 
 def _processor() -> str:
