@@ -27,6 +27,14 @@ def constants(task: ss.InContextRegression, dtype: Any) -> tuple[Any, Any]:
     return moments.drive.astype(dtype), curvature.astype(dtype)
 
 
+def check_same(ours: Weights, theirs: Weights, most: float) -> None:
+    """That two ways to the same weights end within so much of each other."""
+    for name, array in ours.items():
+        apart = np.abs(np.asarray(array) - np.asarray(theirs[name])).max()
+        if not apart < most:
+            raise RuntimeError(f"{name} differs by {apart:.1g} from what the baseline ends with")
+
+
 def _slope(weights: Weights, drive: Any, curvature: Any) -> Weights:
     """Half of the loss's fall along each weight of one trajectory of rank one."""
     v, k, q = weights["v"], weights["k"][:, 0], weights["q"][:, 0]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import saddlescope as ss
-from benchmarks.baselines import constants, hand_kernel, vmap_descent, vmap_flow
+from benchmarks.baselines import check_same, constants, hand_kernel, vmap_descent, vmap_flow
 from benchmarks.settings import INIT_SCALE, LOSS_ONLY, power_law_task, staircase_task
 from benchmarks.table import Findings, Row
 from benchmarks.timing import clock, repeat, seconds_per_step
@@ -27,6 +27,8 @@ OF_HAND_KERNEL, OF_VMAP = 0.5, 10.0
 STARTS_A_SECOND = {"float64": 1e5, "float32": 3e5}
 MOST_SECONDS_TO_COMPILE = {"descent": 10.0, "flow": 25.0}
 MOST_SECONDS_OF_A_MILLION = 3.0
+# The same arithmetic in another order: rounding differs, and grows along a drop.
+MOST_APART = {"float64": 1e-9, "float32": 1e-2}
 
 
 def measure(quick: bool) -> Findings:
@@ -69,7 +71,7 @@ def _descent(dimension: int, heads: int, precision: str) -> list[Row]:
             own = {name: array.astype(dtype) for name, array in start.items()}
             return jax.block_until_ready(vmap_descent(own, given, dtype.type(RATE), steps))
 
-    _check_same(ends, plain(STEPS), precision)
+    check_same(ends, plain(STEPS), MOST_APART[precision])
     what = f"descent, D = {dimension}, H = {heads}, {precision}"
     rows = [
         Row(
@@ -106,7 +108,7 @@ def _by_hand(by_hand: Any, start: Any, given: Any, ends: Any, precision: str) ->
     moved = {
         name: part.T.reshape(start[name].shape) for name, part in zip("vkq", parts, strict=True)
     }
-    _check_same(ends, moved, precision)
+    check_same(ends, moved, MOST_APART[precision])
     return min(taken) / (STEPS * STARTS)
 
 
@@ -182,12 +184,3 @@ def _million() -> Row:
         seconds_below=MOST_SECONDS_OF_A_MILLION,
         note="once compiled",
     )
-
-
-def _check_same(ours: Any, theirs: Any, precision: str) -> None:
-    """The same arithmetic in another order: they may differ by rounding, grown along a drop."""
-    most = {"float64": 1e-9, "float32": 1e-2}[precision]
-    for name, array in ours.items():
-        apart = np.abs(array - np.asarray(theirs[name])).max()
-        if not apart < most:
-            raise RuntimeError(f"{name} differs by {apart:.1g} from what the baseline ends with")

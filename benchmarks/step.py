@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 import saddlescope as ss
+from benchmarks.baselines import check_same, constants
 from benchmarks.settings import (
     INIT_SCALE,
     LOSS_ONLY,
@@ -86,8 +87,7 @@ def _compare(dimension: int, steps: int, ratio: float, times: int) -> list[Row]:
     method = ss.GradientDescent(learning_rate=LEARNING_RATE, steps=steps)
     starts = initial_weights(model, task, SEEDS)
     start = {name: np.stack([weights[name] for weights in starts]) for name in "vkq"}
-    moments = task.moments()
-    curvature = np.outer(np.diagonal(moments.summary), np.diagonal(moments.query))
+    drive, curvature = constants(task, np.float64)
     runs: list[ss.Trajectory] = []
     ends: list[dict[str, Any]] = []
 
@@ -100,14 +100,15 @@ def _compare(dimension: int, steps: int, ratio: float, times: int) -> list[Row]:
 
     def baseline(loop: Callable[..., None]) -> None:
         weights = {name: array.copy() for name, array in start.items()}
-        loop(*weights.values(), moments.drive, curvature, 2 * LEARNING_RATE, steps)
+        loop(*weights.values(), drive, curvature, 2 * LEARNING_RATE, steps)
         ends[:] = [weights]
 
     rows = []
     work = SEEDS * steps
     for name, loop in _LOOPS.items():
         mine, theirs = alternate(ours, partial(baseline, loop), times)
-        _check_same_end(runs[0].weights(), ends[0])
+        # The same arithmetic in another order: rounding differs, and grows along a drop.
+        check_same(runs[0].weights(), ends[0], 1e-6)
         rows.append(
             Row(
                 what=f"population step, D = {dimension}",
@@ -118,10 +119,3 @@ def _compare(dimension: int, steps: int, ratio: float, times: int) -> list[Row]:
             )
         )
     return rows
-
-
-def _check_same_end(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """The same arithmetic in another order: they may differ by rounding, grown along a drop."""
-    for name, array in ours.items():
-        if not np.allclose(array, theirs[name], rtol=1e-6, atol=1e-8):
-            raise RuntimeError(f"the two loops end at different {name}")
