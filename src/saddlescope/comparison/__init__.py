@@ -1,15 +1,9 @@
 """Where dynamics and theory meet: predictions of a setting, and runs beside them."""
 
 from saddlescope.comparison._compare import compare
+from saddlescope.comparison._comparison import Comparison, DropComparison, SeedComparison
 from saddlescope.comparison._predict import predict
-from saddlescope.comparison._results import (
-    Comparison,
-    DropComparison,
-    PredictedPoint,
-    PredictedSeed,
-    Prediction,
-    SeedComparison,
-)
+from saddlescope.comparison._prediction import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.comparison.algorithms import (
     AlgorithmDistances,
     identify_algorithm,

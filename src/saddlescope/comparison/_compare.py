@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.attention import GivenStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison._results import Comparison, DropComparison, SeedComparison
+from saddlescope.comparison._comparison import Comparison, DropComparison, SeedComparison
 from saddlescope.comparison.drop_times import predicted_drops, predictor
 from saddlescope.dynamics import Record, train
 from saddlescope.errors import TheoryDoesNotApply

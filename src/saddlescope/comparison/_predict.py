@@ -10,7 +10,7 @@ import numpy as np
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, AbstractStart
 from saddlescope.checks import FloatArray
-from saddlescope.comparison._results import PredictedPoint, PredictedSeed, Prediction
+from saddlescope.comparison._prediction import PredictedPoint, PredictedSeed, Prediction
 from saddlescope.comparison.drop_times import flow_end, predicted_drops, predictor
 from saddlescope.dynamics import AbstractMethod, GradientFlow, make_setting
 from saddlescope.errors import TheoryDoesNotApply

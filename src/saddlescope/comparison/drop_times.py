@@ -11,7 +11,7 @@ from saddlescope import theory
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray, one_of
-from saddlescope.comparison._results import PredictedSeed
+from saddlescope.comparison._prediction import PredictedSeed
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.setting import Setting
