@@ -25,6 +25,8 @@ FLOW = ss.GradientFlow(until=400.0)
 IS_INTERPRETED = jax.default_backend() != "gpu"
 # Two lanes share three heads: one of them holds a head that is not there.
 SHARED, ALONE = Kernel(2, 4, 1, IS_INTERPRETED), Kernel(1, 4, 1, IS_INTERPRETED)
+# One head after another comes into registers.
+IN_MEMORY = Kernel(1, 4, 1, IS_INTERPRETED, in_memory=True)
 MODELS = {
     "pairs": ss.SeparateAttention(heads=3),
     "two pairs a head": ss.SeparateAttention(heads=2, rank=2),
@@ -57,7 +59,15 @@ def apart(run: ss.Trajectory, other: ss.Trajectory, name: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"), [("pairs", SHARED), ("two pairs a head", ALONE), ("merged", SHARED)]
+    ("name", "kernel"),
+    [
+        ("pairs", SHARED),
+        ("two pairs a head", ALONE),
+        ("merged", SHARED),
+        ("pairs", IN_MEMORY),
+        ("two pairs a head", IN_MEMORY),
+        ("merged", IN_MEMORY),
+    ],
 )
 def test_a_descent_is_that_of_xla(by_kernel: Any, name: str, kernel: Kernel) -> None:
     model = MODELS[name]
@@ -82,10 +92,14 @@ def test_a_flow_errs_no_more_than_that_of_xla(by_kernel: Any) -> None:
         assert float(np.abs(values - values.isel(time=0)).max()) < 1e-7
 
 
-@pytest.mark.parametrize("method", [DESCENT, FLOW])
-def test_drops_are_found_inside_the_kernel(by_kernel: Any, method: ss.AbstractMethod) -> None:
+@pytest.mark.parametrize(
+    ("method", "kernel"), [(DESCENT, SHARED), (DESCENT, IN_MEMORY), (FLOW, SHARED)]
+)
+def test_drops_are_found_inside_the_kernel(
+    by_kernel: Any, method: ss.AbstractMethod, kernel: Kernel
+) -> None:
     model, given = MODELS["pairs"], options(method, record=ss.Record(keep="drops"), init_scale=0.1)
-    run = by_kernel(SHARED, ss.train, model, TASK, **given).summary()
+    run = by_kernel(kernel, ss.train, model, TASK, **given).summary()
     other = ss.train(model, TASK, **given).summary()
     assert run["drop_time"].notnull().sum() >= 6
     # Both interpolate within steps of their own.
@@ -96,7 +110,8 @@ def test_drops_are_found_inside_the_kernel(by_kernel: Any, method: ss.AbstractMe
     np.testing.assert_allclose(run["final_loss"], other["final_loss"], atol=1e-9)
 
 
-def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any) -> None:
+@pytest.mark.parametrize("kernel", [SHARED, IN_MEMORY])
+def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any, kernel: Kernel) -> None:
     settings = [
         ss.Setting(
             ss.SeparateAttention(heads=heads),
@@ -111,7 +126,7 @@ def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any) -> None
             (2, [0.7, 0.3], 0.2, 200, 3),
         )
     ]
-    runs = by_kernel(SHARED, ss.train_many, settings)
+    runs = by_kernel(kernel, ss.train_many, settings)
     for run, setting in zip(runs, settings, strict=True):
         other = ss.train(setting)
         assert run.dataset.attrs["solver"] == "kernel"
@@ -127,13 +142,18 @@ def test_settings_that_share_a_batch_share_its_solver(by_kernel: Any) -> None:
         assert run.dataset.attrs["solver"] == "explicit"
 
 
-def test_a_seed_that_diverges_or_rests_says_so(by_kernel: Any) -> None:
+@pytest.mark.parametrize("kernel", [SHARED, IN_MEMORY])
+def test_a_seed_that_diverges_says_so_and_keeps_what_it_had(by_kernel: Any, kernel: Kernel) -> None:
     model = MODELS["pairs"]
     wild = options(ss.GradientDescent(learning_rate=30.0, steps=1000))
-    run = by_kernel(SHARED, ss.train, model, TASK, **wild)
+    run = by_kernel(kernel, ss.train, model, TASK, **wild)
     other = ss.train(model, TASK, **wild)
     assert run.outcomes.are(ss.Result.DIVERGED).any()
     assert [one.message for one in run.outcomes] == [one.message for one in other.outcomes]
+
+
+def test_a_seed_that_rests_says_so(by_kernel: Any) -> None:
+    model = MODELS["pairs"]
     calm = options(ss.GradientFlow(until=4000.0, converged=1e-3))
     run = by_kernel(SHARED, ss.train, model, TASK, **calm)
     other = ss.train(model, TASK, **calm)
@@ -207,3 +227,27 @@ def test_a_kernel_is_chosen_where_it_fits(
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     chosen = choose_kernel([method], model, risk, layout, rows)
     assert (None if chosen is None else chosen.lanes) == lanes
+
+
+@pytest.mark.parametrize(
+    ("model", "dimension", "method", "in_memory"),
+    [
+        (ss.SeparateAttention(heads=9), 8, DESCENT, True),
+        (ss.SeparateAttention(heads=9), 4, DESCENT, False),
+        (ss.SeparateAttention(heads=9), 9, DESCENT, None),
+        (ss.SeparateAttention(heads=9, rank=2), 8, DESCENT, None),
+        (ss.SeparateAttention(heads=9), 8, FLOW, None),
+    ],
+)
+def test_heads_stay_in_memory_where_the_map_is_large(
+    monkeypatch: pytest.MonkeyPatch,
+    model: Any,
+    dimension: int,
+    method: ss.AbstractMethod,
+    in_memory: bool | None,
+) -> None:
+    task = ss.InContextRegression(f"power:{dimension}:1", context_length=31)
+    risk, layout = model.objective(task).risk, Layout.of(model, dimension)
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    chosen = choose_kernel([method], model, risk, layout, 10**6)
+    assert (None if chosen is None else chosen.in_memory) is in_memory

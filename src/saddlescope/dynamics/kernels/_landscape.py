@@ -51,11 +51,15 @@ class Landscape:
 
     def velocity(self, vector: Sequence[Lane], effective_map: Matrix) -> list[Lane]:
         r"""$-\frac12\partial L/\partial w$ times the rate."""
+        return self.heads.pull_back(vector, self.force(effective_map))
+
+    def force(self, effective_map: Matrix) -> Matrix:
+        r"""$-\frac12\partial L/\partial W$ times the rate."""
         rows = zip(self.steepness, effective_map, strict=True)
         force = [[s * w for s, w in zip(*row, strict=True)] for row in rows]
         for axis, drive in enumerate(self.drive):
             force[axis][axis] = drive + force[axis][axis]
-        return self.heads.pull_back(vector, force)
+        return force
 
     def loss(self, effective_map: Matrix) -> Lane:
         """The loss of every trajectory."""

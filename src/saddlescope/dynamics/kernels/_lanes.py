@@ -101,6 +101,26 @@ class Block:
         for lane, (place, there) in zip(vector, self._places(mask & self.inside), strict=True):
             triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
 
+    def take_head(self, desk: Ref, head: Lane) -> list[Lane]:
+        """The weights of one head, of a desk [n, S] with one lane a trajectory."""
+        return [self._take(desk, place) for place in self._head(head)]
+
+    def put_head(self, desk: Ref, head: Lane, vector: Sequence[Lane]) -> None:
+        """Put the weights of one head back."""
+        for place, lane in zip(self._head(head), vector, strict=True):
+            triton.store(desk.at[self._beside(place)], lane, mask=self.inside)
+
+    def take_all(self, desk: Ref) -> list[Lane]:
+        """The weights of all heads, in their order."""
+        return [self._take(desk, place) for place in range(self.layout.size)]
+
+    def _take(self, desk: Ref, place: int | Lane) -> Lane:
+        other = np.zeros((), desk.dtype)
+        return triton.load(desk.at[self._beside(place)], mask=self.inside, other=other)
+
+    def _beside(self, place: int | Lane) -> tuple[Lane, Lane]:
+        return jnp.broadcast_to(jnp.asarray(place, jnp.int32), self.rows.shape), self.rows
+
     def _load(self, ref: Ref, rows: Lane, at: Sequence[int | Lane]) -> Lane:
         other = np.zeros((), ref.dtype)
         return triton.load(ref.at[self._index(rows, at)], mask=self.inside, other=other)
@@ -112,11 +132,25 @@ class Block:
         """Where each entry of a lane lies in a flat vector, and whether there is one."""
         own = self.kernel.heads(self.layout)
         places: list[tuple[Lane | int, Lane]] = []
-        starts = accumulate((prod(shape) for _, shape in self.layout.shapes), initial=0)
-        for (_, shape), start in zip(self.layout.shapes, starts, strict=False):
-            stride = prod(shape[1:])
+        for heads, start, stride in self._parts():
             for number in range(own):
                 head = self.lane * own + number
-                there = mask & (head < shape[0])
+                there = mask & (head < heads)
                 places += [(head * stride + (start + entry), there) for entry in range(stride)]
         return places
+
+    def _head(self, head: Lane) -> list[Lane]:
+        """Where the entries of one head lie in a flat vector."""
+        return [
+            head * stride + (start + entry)
+            for _, start, stride in self._parts()
+            for entry in range(stride)
+        ]
+
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """The heads of every weight, where its entries begin, and how many each head has."""
+        shapes = [shape for _, shape in self.layout.shapes]
+        starts = accumulate(map(prod, shapes), initial=0)
+        return [
+            (shape[0], start, prod(shape[1:])) for shape, start in zip(shapes, starts, strict=False)
+        ]

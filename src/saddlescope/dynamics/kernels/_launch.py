@@ -15,7 +15,7 @@ from saddlescope.dynamics.kernels._lanes import Block, Ref
 from saddlescope.dynamics.kernels.choice import Kernel
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 
-State = TypeVar("State", bound=AbstractState)
+State = TypeVar("State", bound=AbstractState | tuple[AbstractState, object])
 
 # A block counts its steps in 32 bits.
 _MOST_STEPS = 2**30

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 # Numbers of a trajectory that a lane keeps in registers: its weights, and for a flow the slopes of
 # a step too. A lane that holds more spills, and its program takes long to compile.
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
-# Programs of larger maps take minutes to compile.
-_MOST_DIMENSIONS = 4
+# Written out head by head, programs of larger maps take minutes to compile. One head at a time
+# compiles in three seconds, at half the rate of a kernel written by hand.
+_MOST_DIMENSIONS, _MOST_IN_MEMORY = 4, 8
+# What a lane holds of one head then, beside its map.
+_MOST_OF_A_HEAD = 17
 # Those of a warp, which wait for each other least.
 _MOST_LANES = 32
 # On an H200 the kernel of a descent takes eight seconds to compile. That of a flow takes twenty,
@@ -38,6 +41,8 @@ class Kernel:
     warps: int
     is_interpreted: bool = False
     """Whether Pallas' interpreter runs it, which needs no GPU."""
+    in_memory: bool = False
+    """Whether heads stay in memory and one after another comes into registers."""
 
     def heads(self, layout: Layout) -> int:
         """How many heads a lane holds."""
@@ -61,8 +66,11 @@ def choose_kernel(
     is_flow, heads, lanes = not methods[0].counts_steps, _heads(layout), 1
     if rows < (_FEWEST_FLOWS if is_flow else _FEWEST_DESCENTS):
         return None
-    if not _is_small(model, risk, layout):
+    if not _is_plain(model, risk):
         return None
+    if layout.dimension > _MOST_DIMENSIONS:
+        is_small = layout.dimension <= _MOST_IN_MEMORY and layout.size // heads <= _MOST_OF_A_HEAD
+        return None if is_flow or not is_small else Kernel(1, block=128, warps=4, in_memory=True)
     most = _MOST_OF_FLOW if is_flow else _MOST_OF_DESCENT
     while -(-heads // lanes) * layout.size // heads > most:
         lanes *= 2
@@ -73,13 +81,12 @@ def choose_kernel(
     return Kernel(lanes, block=64, warps=2)
 
 
-def _is_small(model: AbstractAttention, risk: AbstractRisk, layout: Layout) -> bool:
+def _is_plain(model: AbstractAttention, risk: AbstractRisk) -> bool:
     return bool(
         isinstance(model, MergedAttention | SeparateAttention)
         and model.is_linear
         and model.blocks == "reduced"
         and isinstance(risk, DiagonalRisk)
-        and layout.dimension <= _MOST_DIMENSIONS
     )
 
 
