@@ -1,7 +1,8 @@
 """`python -m benchmarks`: measure, print tables, and write them with a picture of the scalings.
 
 A whole run is the record that the documentation shows: `benchmarks/recorded/cpu.json`, and with
-`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`.
+`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`, or to
+`--out benchmarks/recorded` to measure a subject of the record anew: what that holds of others stays.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seconds[name] = time.perf_counter() - began
         show(console, found[name])
         # After each: what was measured stays when the next one fails.
-        _write(out / f"{device}.json", _command(options), found, seconds, options.quick)
+        _write(out / f"{device}.json", options, name, found[name], seconds[name])
     scalings = [scaling for findings in found.values() for scaling in findings.scalings]
     if scalings:
         from benchmarks.picture import draw
@@ -91,41 +92,38 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _command(options: argparse.Namespace) -> str:
-    """The command that measures this again."""
-    only = [f"--only {name}" for name in options.only or ()]
-    flags = [f"--{flag}" for flag in ("gpu", "quick") if getattr(options, flag)]
-    return " ".join(["python -m benchmarks", *flags, *only])
-
-
 def _write(
-    path: Path, command: str, found: dict[str, Findings], seconds: dict[str, float], quick: bool
+    path: Path, options: argparse.Namespace, name: str, findings: Findings, seconds: float
 ) -> None:
-    packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
-    results: dict[str, Any] = {
-        "command": command,
-        "quick": quick,
-        "machine": {
-            "processor": _processor(),
-            "device": jax.devices()[0].device_kind,
-            "cores": os.cpu_count(),
-            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages if find_spec(name)},
-        },
-        "subjects": {
-            name: {
-                "title": findings.title,
-                "seconds": seconds[name],
-                "rows": [row.to_dict() for row in findings.rows],
-                "scalings": [scaling.to_dict() for scaling in findings.scalings],
-                "scores": [score.to_dict() for score in findings.scores],
-            }
-            for name, findings in found.items()
-        },
+    """Put one subject into a record; those of the same machine that it holds already stay."""
+    flags = [f"--{flag}" for flag in ("gpu", "quick") if getattr(options, flag)]
+    results: dict[str, Any] = {"machine": _machine(), "subjects": {}}
+    if path.exists():
+        held = json.loads(path.read_text())
+        if held["machine"] == results["machine"]:
+            results = held
+    results["subjects"][name] = {
+        "title": findings.title,
+        "command": " ".join(["python -m benchmarks", *flags, f"--only {name}"]),
+        "seconds": seconds,
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "rows": [row.to_dict() for row in findings.rows],
+        "scalings": [scaling.to_dict() for scaling in findings.scalings],
+        "scores": [score.to_dict() for score in findings.scores],
     }
     text = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n")
+
+
+def _machine() -> dict[str, Any]:
+    packages = ("jax", "jaxlib", "numpy", "scipy", "numba", "torch")
+    return {
+        "processor": _processor(),
+        "device": jax.devices()[0].device_kind,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages if find_spec(name)},
+    }
 
 
 def _processor() -> str:

@@ -68,10 +68,10 @@ def _record(name: str, record: dict[str, Any]) -> list[str]:
     lines = [
         f"## On {kind}\n",
         f"{_machine(name, record)}, {machine['cores']} cores, Python {machine['python']}, "
-        f"JAX {machine['jax']}: `{record['command']}`.\n",
+        f"JAX {machine['jax']}.\n",
     ]
     for subject in record["subjects"].values():
-        lines += [f"### {subject['title']}\n", *_tables(subject)]
+        lines += [f"### {subject['title']}\n", f"`{subject['command']}`\n", *_tables(subject)]
     return lines
 
 
