@@ -1,8 +1,8 @@
 """`python -m benchmarks`: measure, print tables, and write them with a picture of the scalings.
 
 A whole run is the record that the documentation shows: `benchmarks/recorded/cpu.json`, and with
-`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`, or to
-`--out benchmarks/recorded` to measure a subject of the record anew: what that holds of others stays.
+`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`;
+`--only NAME --out benchmarks/recorded` measures one subject of the record anew.
 """
 
 from __future__ import annotations

@@ -48,6 +48,16 @@ def test_distances_are_to_the_last_record(before: tuple[int, int], distance: flo
         np.testing.assert_allclose(measured[name][0, 1], 0, atol=1e-12)
 
 
+def test_drifts_are_from_the_record_before() -> None:
+    measured = measure_course(
+        SHAPE, [record((0, 1)), record((0, 2)), record((1, 3)), record((1, 3))]
+    )
+    for name in ("qk_drift", "ov_drift"):
+        drift = measured[name][0, :, 0, 0]
+        assert np.isnan(drift[0])
+        np.testing.assert_allclose(drift[1:], [0.5**0.5, 1, 0], atol=1e-12)
+
+
 def test_a_circuit_of_full_rank_has_no_distance() -> None:
     whole = DecoderShape(4, 3, layers=1, heads=1, d_model=4, d_head=4)
     weights = dict.fromkeys(("W_Q", "W_K", "W_V", "W_O"), EYE[None, None, None])

@@ -105,33 +105,44 @@ def test_other_corpora_train_too(corpus: str, tmp_path: Path) -> None:
     assert np.isfinite(tiny.run(tmp_path)["loss"]).all()
 
 
-def curve(scores: list[float], matching: float, early: float = 20.0) -> xr.Dataset:
+def curve(scores: list[float], matching: list[float] | None = None) -> xr.Dataset:
     steps = np.arange(len(scores)) * 10
-    heads = np.full((1, 1, len(scores), 1, 1), matching)
+    heads = np.zeros(len(scores)) if matching is None else np.array(matching)
     axes = ("layers", "seed", "step")
     return xr.Dataset(
         {
             "in_context_score": (axes, np.array([[scores]])),
-            "early_loss": (axes, np.full((1, 1, len(scores)), early)),
-            "prefix_matching": ((*axes, "layer", "head"), heads),
+            "prefix_matching": ((*axes, "layer", "head"), heads[None, None, :, None, None]),
         },
         coords={"layers": [2], "seed": [0], "step": steps},
     )
 
 
-def test_emergence_is_where_the_score_has_gone_half_way_for_good() -> None:
-    scores = [0, 0, -3, -1, -3, -4, -4, -4, -4, -4]
-    assert emergence(curve(scores, 0.9)).item() == 40
-    assert np.isnan(emergence(curve(scores, 0.1)).item())
-    assert np.isnan(emergence(curve([-x for x in scores], 0.9)).item())
-    assert emergence(curve(scores, 0.9), way=0.9).item() == 50
+def test_emergence_is_the_middle_of_an_abrupt_fall_of_the_score() -> None:
+    scores = [0.0] * 6 + [-1, -3, -4, -4, -4, -4, -4]
+    assert emergence(curve(scores)).item() == 70
+    assert np.isnan(emergence(curve([-x for x in scores])).item())
+    assert np.isnan(emergence(curve([np.nan] * len(scores))).item())
 
 
-def test_emergence_needs_a_saving_or_an_induction_head() -> None:
-    scores = [0, 0, -3, -3, -4, -4, -4, -4, -4, -4]
-    assert np.isnan(emergence(curve(scores, 0.1, early=8.1)).item())
-    assert emergence(curve(scores, 0.1, early=7.9)).item() == 20
-    assert emergence(curve(scores, 0.1, early=8.1), least_saving=0.4).item() == 20
+def test_a_slow_fall_is_no_emergence_unless_it_is_asked_for() -> None:
+    """From step 10 to step 80, a factor 8, evenly in the logarithm."""
+    steps = np.arange(1, 13)
+    scores = [0.0, *np.interp(np.log(steps), np.log([1, 8]), [0.0, -2.0])]
+    assert np.isnan(emergence(curve(scores)).item())
+    assert emergence(curve(scores), factor=9.0).item() == 30
+
+
+def test_noise_is_no_emergence() -> None:
+    noise = np.random.default_rng(0).normal(size=60)
+    assert np.isnan(emergence(curve(noise.tolist())).item())
+
+
+def test_heads_tell_an_emergence_by_matching_prefixes_well() -> None:
+    flat, matching = [0.0] * 12, [0.03] * 5 + [0.2] + [0.5] * 6
+    assert emergence(curve(flat, matching), by="heads").item() == 50
+    poor = [0.3 * value for value in matching]
+    assert np.isnan(emergence(curve(flat, poor), by="heads").item())
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +187,8 @@ def test_embedding_power_is_labelled_by_frequency(grokked: Any) -> None:
         (lambda: GrokkingExperiment(steps=0), "steps"),
         (lambda: GrokkingExperiment(seeds=-1), "seeds"),
         (lambda: emergence(xr.Dataset()), "dataset"),
+        (lambda: emergence(xr.Dataset(), by="loss"), "by"),
+        (lambda: InductionExperiment(cooldown=-1), "cooldown"),
         (lambda: generalisation_step("metrics.nc"), "dataset"),
     ],
 )

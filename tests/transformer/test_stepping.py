@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -27,6 +28,7 @@ def problem() -> Problem:
         source=SOURCE,
         evaluation=LanguageEvaluation.of(SOURCE, jax.random.key(0), 2),
         optimiser=AdamW(learning_rate=0.01, warmup=2).traced(),
+        steps=jnp.asarray(100),
         shape=SHAPE,
         batch_size=2,
         together=False,
@@ -63,7 +65,8 @@ def test_a_step_is_that_of_the_optimiser_on_the_seeds_own_batch(fresh: State) ->
     # The batches of a seed are drawn from its second key, that of the first step from its own.
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(SEEDS[1]), 1), 0)
     slope = jax.jit(jax.grad(made.loss))(weights, SOURCE.batch(key, 2))
-    expected, _ = made.optimiser.update(slope, made.optimiser.begin(weights), weights, fresh.step)
+    begun = made.optimiser.begin(weights)
+    expected, _ = made.optimiser.update(slope, begun, weights, fresh.step, made.steps)
     for name, array in expected.items():
         np.testing.assert_allclose(once.weights[name][1], array, rtol=1e-5, atol=1e-7)
 

@@ -154,14 +154,17 @@ class Comparison:
         return "\n".join(lines).replace("—", "--")
 
     def cells(self, percent: str = " %") -> Iterator[tuple[str, ...]]:
-        """The table's rows as text: seed, drop, losses, time, predicted time, error."""
+        """The table's rows as text: seed, drop, losses, time, predicted time, error.
+
+        What the run did not show is "not seen"; a dash is what the theory does not say.
+        """
         for seed, drop in self._rows():
             yield (
                 str(seed.seed),
                 str(drop.number),
-                tables.or_dash(drop.loss_before, ".5f"),
-                tables.or_dash(drop.loss_after, ".5f"),
-                tables.or_dash(drop.time, ".1f"),
+                _measured(drop.loss_before, ".5f"),
+                _measured(drop.loss_after, ".5f"),
+                _measured(drop.time, ".1f"),
                 time_cell(drop.predicted_time, drop.is_open),
                 _percentage(drop.error, percent),
             )
@@ -199,6 +202,11 @@ class Comparison:
 
     def _rows(self) -> Iterator[tuple[SeedComparison, DropComparison]]:
         return ((seed, drop) for seed in self.seeds for drop in seed.drops)
+
+
+def _measured(value: float | None, form: str) -> str:
+    """A measured number as text; a dash would say that there is nothing to measure."""
+    return "not seen" if value is None else format(value, form)
 
 
 def _percentage(value: float | None, unit: str) -> str:

@@ -25,6 +25,7 @@ from saddlescope.figures.mainali.grokking import Grokking
 from saddlescope.figures.mainali.grokking_measures import GrokkingMeasures
 from saddlescope.figures.mainali.grokking_recorded import GrokkingRecorded
 from saddlescope.figures.mainali.induction import Induction
+from saddlescope.figures.mainali.induction_decaying_recorded import InductionDecayingRecorded
 from saddlescope.figures.mainali.induction_recorded import InductionRecorded
 from saddlescope.figures.mainali.induction_text_recorded import InductionTextRecorded
 from saddlescope.figures.mainali.mt1 import MT1
@@ -67,6 +68,7 @@ FIGURES: tuple[type[AbstractFigure], ...] = (
     MT5,
     EmergenceRanks,
     InductionRecorded,
+    InductionDecayingRecorded,
     InductionTextRecorded,
     GrokkingMeasures,
     GrokkingRecorded,

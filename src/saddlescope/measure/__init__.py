@@ -7,6 +7,7 @@ are in float64 or float32; lower precision is raised to float32.
 from saddlescope.measure._circuits import Circuits, circuits
 from saddlescope.measure._factored import FactoredMatrix
 from saddlescope.measure._stages import Drop, Plateau, Stages, stages
+from saddlescope.measure.change import ChangePoint, change_point
 from saddlescope.measure.crossings import drop_times, first_crossing, first_record
 from saddlescope.measure.curvature import (
     Curvature,
@@ -31,6 +32,7 @@ from saddlescope.measure.subspace import (
 )
 
 __all__ = [
+    "ChangePoint",
     "Circuits",
     "Curvature",
     "CurvatureAxis",
@@ -41,6 +43,7 @@ __all__ = [
     "Stages",
     "SubspaceDistance",
     "autocorrelation_curvature",
+    "change_point",
     "circuits",
     "copying_scores",
     "drop_times",

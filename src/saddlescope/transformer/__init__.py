@@ -10,7 +10,8 @@ The dataset of a `fit`, over (seed, step, …):
 - `qk_effective_rank`, `ov_effective_rank` [layer, head]: of each circuit.
 - `qk_marginal_rank`, `ov_marginal_rank` [layer, head]: without the leading singular value.
 - `qk_distance`, `ov_distance` [layer, head]: subspace distance to the last step.
-- `embedding_distance`: the same of W_E's d_head leading directions.
+- `qk_drift`, `ov_drift` [layer, head]: subspace distance from the record before.
+- `embedding_distance`: the distance of W_E's d_head leading directions.
 - `copying` [layer, head]: whether the head raises the logits of what it attends to.
 - `norm` [weight]: Frobenius.
 - `diverged`, without a step: whether a seed ended with weights that are not finite.

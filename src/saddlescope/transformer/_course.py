@@ -1,4 +1,4 @@
-"""What the weights at recorded steps say: ranks, norms, and distances to where they ended."""
+"""What the weights at recorded steps say: ranks, and how far their subspaces have to go."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from saddlescope.measure import (
     marginalised_effective_rank,
     subspace_distance,
 )
+from saddlescope.measure._arrays import Measured
 from saddlescope.transformer._decoder import Arrays, DecoderShape, Positions
 
 FACTORS = ("W_Q", "W_K", "W_V", "W_O")
@@ -24,9 +25,11 @@ AXES: dict[str, tuple[str, ...]] = {
     "qk_effective_rank": _HEADS,
     "qk_marginal_rank": _HEADS,
     "qk_distance": _HEADS,
+    "qk_drift": _HEADS,
     "ov_effective_rank": _HEADS,
     "ov_marginal_rank": _HEADS,
     "ov_distance": _HEADS,
+    "ov_drift": _HEADS,
     "copying": _HEADS,
     "embedding_distance": (),
 }
@@ -45,32 +48,45 @@ def measure_course(shape: DecoderShape, records: Sequence[Arrays]) -> Arrays:
     with rotary positions QK is the one at distance 0.
 
     `records` hold the kept weights of all seeds, [seed, …], at every step; distances are to the
-    last of them. `embedding_distance` is that of the d_head leading directions of W_E. One step is
-    measured at a time, so that no more than two are held in double precision.
+    last of them and drifts from the one before, which the first does not have.
+    `embedding_distance` is that of the d_head leading directions of W_E. One step is measured at a
+    time, so that no more than three are held in double precision.
     """
     last = _sound(records[-1])
     final, embedding = _circuits(shape, last), _leading(shape, last["W_E"])
-    steps = [_measure(shape, record, final, embedding) for record in records]
+    steps = list[Arrays]()
+    before: Circuits | None = None
+    for record in records:
+        weights = _sound(record)
+        now = _circuits(shape, weights)
+        directions = _leading(shape, weights["W_E"])
+        measured: dict[str, Measured] = {
+            **_measure("qk", now.qk, None if before is None else before.qk, final.qk),
+            **_measure("ov", now.ov, None if before is None else before.ov, final.ov),
+            "copying": _copying(shape, weights),
+            "embedding_distance": subspace_distance(directions, embedding).value,
+        }
+        steps.append(_finite(measured, record))
+        before = now
     return {name: np.stack([step[name] for step in steps], axis=1) for name in AXES}
 
 
 def _measure(
-    shape: DecoderShape, record: Arrays, final: Circuits, embedding: Float[np.ndarray, "seed K D"]
-) -> Arrays:
+    name: str, now: FactoredMatrix, before: FactoredMatrix | None, final: FactoredMatrix
+) -> dict[str, Measured]:
+    distance = _distance(now, final)
+    return {
+        f"{name}_effective_rank": effective_rank(now),
+        f"{name}_marginal_rank": marginalised_effective_rank(now, leading=1),
+        f"{name}_distance": distance,
+        f"{name}_drift": distance * np.nan if before is None else _distance(before, now),
+    }
+
+
+def _finite(measured: dict[str, Measured], record: Arrays) -> Arrays:
+    """The measures, NaN for a seed whose weights are not finite."""
     each = [np.isfinite(array).reshape(len(array), -1).all(1) for array in record.values()]
     finite = np.all(each, axis=0)
-    weights = _sound(record)
-    now = _circuits(shape, weights)
-    measured = {
-        "qk_effective_rank": effective_rank(now.qk),
-        "qk_marginal_rank": marginalised_effective_rank(now.qk, leading=1),
-        "qk_distance": _distance(now.qk, final.qk),
-        "ov_effective_rank": effective_rank(now.ov),
-        "ov_marginal_rank": marginalised_effective_rank(now.ov, leading=1),
-        "ov_distance": _distance(now.ov, final.ov),
-        "copying": _copying(shape, weights),
-        "embedding_distance": subspace_distance(_leading(shape, weights["W_E"]), embedding).value,
-    }
     masks = {name: finite.reshape(-1, *[1] * len(axes)) for name, axes in AXES.items()}
     return {name: np.where(masks[name], value, np.nan) for name, value in measured.items()}
 

@@ -46,6 +46,7 @@ class AbstractExperiment(abc.ABC):
     - `weight_decay`: AdamW's decay of every weight.
     - `betas`: the decay of AdamW's two moments.
     - `warmup`: steps over which the learning rate rises.
+    - `cooldown`: last steps, over which it falls to 0; none for a rate that stays.
     - `record`: how many steps are measured, or which.
     """
 
@@ -55,6 +56,7 @@ class AbstractExperiment(abc.ABC):
     weight_decay: float
     betas: tuple[float, float]
     warmup: int
+    cooldown: int
     record: ArrayLike
 
     @abc.abstractmethod
@@ -122,7 +124,9 @@ class AbstractExperiment(abc.ABC):
         steps = whole_number("steps", self.steps)
         record = tuple(recorded_steps(steps, self.record).tolist())
         vars(self).update(seeds=seed_labels(self.seeds), steps=steps, record=record)
-        optimiser = AdamW(self.learning_rate, self.weight_decay, self.betas, self.warmup)
+        optimiser = AdamW(
+            self.learning_rate, self.weight_decay, self.betas, self.warmup, self.cooldown
+        )
         for checked in (optimiser, *parts):
             own = {name: vars(checked)[name] for name in vars(self) if name in vars(checked)}
             vars(self).update(own)
@@ -145,6 +149,7 @@ class AbstractExperiment(abc.ABC):
             weight_decay=self.weight_decay,
             betas=self.betas,
             warmup=self.warmup,
+            cooldown=self.cooldown,
             seeds=self.seeds,
             record=self.record,
             observers=[*observers, *([] if checkpoint is None else [checkpoint])],

@@ -55,6 +55,7 @@ class GrokkingExperiment(AbstractExperiment):
     weight_decay: float = 1.0
     betas: tuple[float, float] = (0.9, 0.98)
     warmup: int = 10
+    cooldown: int = 0
     record: ArrayLike = 101
 
     def __post_init__(self) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from saddlescope.checks import number, validated, whole_number, word_of
+from saddlescope.checks import FloatArray, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
+from saddlescope.measure import change_point
 from saddlescope.running import Checkpoint
 from saddlescope.running.files import as_path
 from saddlescope.running.parts import Within, borders
@@ -27,6 +28,9 @@ from saddlescope.transformer.sources import AbstractSource, BigramTriggers, Repe
 from saddlescope.transformer.sources.bpe import BYTES
 from saddlescope.transformer.sources.text import Encoding, read
 
+# Records after the start that a change point takes, and the prefix matching of an induction head.
+_FEWEST, _INDUCTION_HEAD = 3, 0.2
+
 
 class Corpus(StrEnum):
     """What decoders are trained on: repeated random tokens, a text, or bigrams with triggers.
@@ -38,6 +42,17 @@ class Corpus(StrEnum):
     repeated = "repeated"
     text = "text"
     triggers = "triggers"
+
+
+class Sign(StrEnum):
+    """By what an emergence is told: the in-context score, or heads that match prefixes.
+
+    >>> [sign.value for sign in Sign]
+    ['score', 'heads']
+    """
+
+    score = "score"
+    heads = "heads"
 
 
 @kind("experiment", "induction")
@@ -78,6 +93,7 @@ class InductionExperiment(AbstractExperiment):
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.99)
     warmup: int = 50
+    cooldown: int = 0
     record: ArrayLike = 101
 
     def __post_init__(self) -> None:
@@ -202,42 +218,44 @@ class InductionExperiment(AbstractExperiment):
         return self.resumed(train, home, f"layers_{depth}", f"layers_{depth}-checkpoint")
 
 
-def emergence(
-    dataset: object,
-    *,
-    way: object = 0.5,
-    least_saving: object = 0.5,
-    least_prefix_matching: object = 0.2,
-) -> xr.DataArray:
+def emergence(dataset: object, by: object = Sign.score, **abruptness: float) -> xr.DataArray:
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 
-    It is the first recorded step from which on the in-context score stays beyond the share `way` of
-    its path from the first record to its end (the mean of the last tenth of the records). It counts
-    only where the context ends up saving the share `least_saving` of the loss early in it, or some
-    head ends as an induction head, with a prefix-matching score of `least_prefix_matching` or more.
+    - `by="score"`: the first recorded step after the middle of the change point of the in-context
+      score (`measure.change_point`), where it falls abruptly: within a factor e of the steps, and
+      nine tenths of its variance told by that fall. `factor` and `explained` set other bounds.
+    - `by="heads"`: the same of the prefix matching of the best head, where that ends as an
+      induction head, with .2 or more; it may grow slowly.
+
     One layer also lowers its loss by the context, since tokens that have occurred are more likely
-    to occur again, but by less and without such a head; deep decoders may do without one.
+    to occur again, but by less, slowly and without such a head; deep decoders may do without one.
 
     >>> import numpy, xarray
     >>> axes = ("layers", "seed", "step")
-    >>> scores = numpy.array([[[0., 0, -3, -4, -4, -4, -4, -4, -4, -4]]])
-    >>> course = {"in_context_score": (axes, scores), "early_loss": (axes, 5 + 0 * scores)}
-    >>> course["prefix_matching"] = ((*axes, "layer", "head"), 0 * scores[..., None, None])
+    >>> scores = numpy.array([[[0., 0, 0, -3, -4, -4, -4, -4, -4, -4]]])
+    >>> course = xarray.Dataset({"in_context_score": (axes, scores)})
     >>> steps = {"layers": [2], "seed": [0], "step": 10 * numpy.arange(10)}
-    >>> emergence(xarray.Dataset(course, steps)).item()
-    20.0
+    >>> emergence(course.assign_coords(steps)).item()
+    30.0
     """
-    if not isinstance(dataset, xr.Dataset) or "in_context_score" not in dataset:
+    sign = word_of("by", by, Sign)
+    needed = "in_context_score" if sign is Sign.score else "prefix_matching"
+    if not isinstance(dataset, xr.Dataset) or needed not in dataset:
         raise InvalidInput("dataset", dataset, "must be what InductionExperiment.run returns")
-    share = number("way", way, above=0)
-    score, tenth = dataset["in_context_score"], max(dataset.sizes["step"] // 10, 1)
-    end = dataset.isel(step=slice(-tenth, None)).mean("step")
-    first, last = score.isel(step=0), end["in_context_score"]
-    short = score > first + share * (last - first)
-    # The step after the last record that had not come so far.
-    later = dataset["step"].where(short).max("step")
-    step = dataset["step"].where(dataset["step"] > later.fillna(-1)).min("step")
-    saved = -last >= number("least_saving", least_saving) * end["early_loss"]
-    heads = end["prefix_matching"].max(("layer", "head"))
-    matched = heads >= number("least_prefix_matching", least_prefix_matching)
-    return step.where((last < first) & (saved | matched)).rename("emergence")
+    steps = dataset["step"].to_numpy()
+
+    def when(curve: FloatArray) -> float:
+        if np.isfinite(curve[steps > 0]).sum() < _FEWEST:
+            return np.nan
+        change = change_point(curve, steps)
+        if sign is Sign.heads:
+            emerged = change.after >= _INDUCTION_HEAD
+        else:
+            emerged = change.after < change.before and change.is_abrupt(**abruptness)
+        return float(steps[np.searchsorted(steps, change.middle)]) if emerged else np.nan
+
+    curves = dataset[needed]
+    if sign is Sign.heads:
+        curves = curves.max(("layer", "head"))
+    found = xr.apply_ufunc(when, curves, input_core_dims=[["step"]], vectorize=True)
+    return found.rename("emergence")

@@ -1,4 +1,4 @@
-"""AdamW with a warm-up."""
+"""AdamW with a warm-up and a cool-down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Moments: TypeAlias = PyTree[Shaped[Array, "..."]]
 class AdamW(eqx.Module):
     """Adam with decoupled decay of every weight (Loshchilov and Hutter 2019).
 
-    The learning rate rises linearly over the first `warmup` steps and then stays.
+    The learning rate rises linearly over the first `warmup` steps, stays, and falls linearly to 0
+    over the last `cooldown` steps; none by default.
 
     >>> AdamW(learning_rate=1e-3, weight_decay=1, betas=(.9, .98), warmup=10).betas
     (0.9, 0.98)
@@ -36,6 +37,7 @@ class AdamW(eqx.Module):
     weight_decay: Scalar
     betas: tuple[Scalar, Scalar]
     warmup: Scalar
+    cooldown: Scalar
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class AdamW(eqx.Module):
         weight_decay: object = 0.0,
         betas: object = (0.9, 0.99),
         warmup: object = 50,
+        cooldown: object = 0,
     ) -> None:
         self.learning_rate = number("learning_rate", learning_rate, above=0)
         self.weight_decay = number("weight_decay", weight_decay, at_least=0)
@@ -54,6 +57,7 @@ class AdamW(eqx.Module):
             raise InvalidInput("betas", betas, "must be below 1")
         self.betas = (first, second)
         self.warmup = whole_number("warmup", warmup, at_least=0)
+        self.cooldown = whole_number("cooldown", cooldown, at_least=0)
 
     def traced(self) -> AdamW:
         """The same with arrays for numbers: nothing is compiled anew for other ones."""
@@ -64,14 +68,20 @@ class AdamW(eqx.Module):
         return self._directions().init(weights)
 
     def update(
-        self, gradient: Weights, moments: Moments, weights: Weights, step: Int[Array, ""]
+        self,
+        gradient: Weights,
+        moments: Moments,
+        weights: Weights,
+        step: Int[Array, ""],
+        steps: Int[Array, ""],
     ) -> tuple[Weights, Moments]:
-        """The weights and the moments after step number `step`, counted from 0."""
+        """The weights and the moments after step number `step` of `steps`, counted from 0."""
         # optax raises a float to the power of its whole count, which strict promotion refuses.
         with jax.numpy_dtype_promotion("standard"):
             directions, moments = self._directions().update(gradient, moments, weights)
-        risen = jnp.minimum((step + 1).astype(jnp.float32) / jnp.maximum(self.warmup, 1.0), 1.0)
-        rate = -self.learning_rate * risen
+        risen = (step + 1).astype(jnp.float32) / jnp.maximum(self.warmup, 1.0)
+        left = (steps - step).astype(jnp.float32) / jnp.maximum(self.cooldown, 1.0)
+        rate = -self.learning_rate * jnp.minimum(jnp.minimum(risen, left), 1.0)
         changes = {name: rate * direction for name, direction in directions.items()}
         return optax.apply_updates(weights, changes), moments
 

@@ -30,6 +30,8 @@ class Problem(eqx.Module):
     source: AbstractSource
     evaluation: AbstractEvaluation
     optimiser: AdamW
+    steps: Int[Array, ""]
+    """How many are taken in all."""
     shape: DecoderShape = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     together: bool = eqx.field(static=True)
@@ -96,7 +98,7 @@ def _advance(
             step = state.step + done
             tokens = problem.source.batch(jax.random.fold_in(key, step), problem.batch_size)
             gradient = jax.grad(problem.loss)(weights, tokens)
-            return problem.optimiser.update(gradient, moments, weights, step)
+            return problem.optimiser.update(gradient, moments, weights, step, problem.steps)
 
         return jax.lax.fori_loop(0, count, move, (weights, moments))
 

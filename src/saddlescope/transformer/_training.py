@@ -72,6 +72,7 @@ def fit(
     weight_decay: object = 0.0,
     betas: object = (0.9, 0.99),
     warmup: object = 50,
+    cooldown: object = 0,
     seeds: object = 1,
     record: object = 101,
     evaluation: AbstractEvaluation | None = None,
@@ -80,6 +81,8 @@ def fit(
 ) -> Fit:
     """Train a decoder on a source by AdamW and measure it at recorded steps.
 
+    - `warmup`, `cooldown`: over how many of the first steps the learning rate rises, and over how
+      many of the last it falls to 0.
     - `seeds`: how many, or which. A seed fixes its initial weights and its batches.
     - `record`: how many recorded steps, evenly spaced from 0 to the last, or which ones.
     - `evaluation`: what is asked at a recorded step; by default losses, in-context score and prefix
@@ -101,7 +104,7 @@ def fit(
     ('seed', 'step')
     """
     made, drawn = _checked(shape, source)
-    optimiser = AdamW(learning_rate, weight_decay, betas, warmup)
+    optimiser = AdamW(learning_rate, weight_decay, betas, warmup, cooldown)
     size, chosen = whole_number("batch_size", batch_size), seed_labels(seeds)
     grid = recorded_steps(whole_number("steps", steps), record)
     problem = Problem(
@@ -109,6 +112,7 @@ def fit(
         evaluation=_evaluation(drawn) if evaluation is None else evaluation,
         shape=made,
         optimiser=optimiser.traced(),
+        steps=jnp.asarray(grid[-1]),
         batch_size=size,
         together=jax.default_backend() != "cpu" if together is None else bool(together),
     )

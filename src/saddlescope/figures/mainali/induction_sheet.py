@@ -27,9 +27,11 @@ MEASURES = (
     "in_context_score",
     "loss",
     "ov_distance",
+    "ov_drift",
     "ov_marginal_rank",
     "prefix_matching",
     "qk_distance",
+    "qk_drift",
     "qk_marginal_rank",
 )
 LABELS = {
@@ -41,13 +43,12 @@ LABELS = {
     "qk_distance": "QK distance\nto the end",
     "ov_distance": "OV distance\nto the end",
     "distance": "QK and OV distance\nto the end",
+    "drift": "QK and OV drift\nbetween records",
 }
 
 _DEFAULT = InductionExperiment()
 # Around an emergence: from its step divided by this to its step times this.
 _AROUND = 1.5
-# No context saves so many times the loss: only an induction head counts then.
-_NEVER = 1e9
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class AbstractInductionFigure(AbstractFigure):
 def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     """The measures of a run, when in-context learning emerged, and what was measured then.
 
-    - `emergence_by_heads`: the same where only an induction head counts.
+    - `emergence_by_heads`: the same, told by a head that matches prefixes.
     - `qk_fall` (layers, seed): by how much the QK rank, averaged over the heads of the layer where
       it falls most, falls within a factor 1.5 of the emergence; where nothing emerges, by how much
       it falls at most within any stretch of steps as wide.
@@ -86,21 +87,25 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     - `half_step`: the last step at which it is not yet half of what it was at first.
     - `distance_left`, `distance_pace`: the share of it that is left at the emergence, and how fast
       it falls around that, in units of how fast it falls on the whole; NaN where nothing emerges.
+    - `drift` (layers, seed, step): the subspace distance from the record before, averaged alike;
+      `drift_rise`: how many times as large it is around the emergence as in the stretches before
+      and after, which are as wide in the logarithm of the step.
     """
     data = run[list(MEASURES)].assign(
-        emergence=emergence(run), emergence_by_heads=emergence(run, least_saving=_NEVER)
+        emergence=emergence(run), emergence_by_heads=emergence(run, by="heads")
     )
     falls = [
         [_fall(data.sel(layers=depth, seed=seed)) for seed in data["seed"]]
         for depth in data["layers"]
     ]
-    both = [data[f"{name}_distance"].mean(("layer", "head")) for name in ("qk", "ov")]
-    distance = sum(both[1:], both[0]) / len(both)
+    distance, drift = (_of_both(data, name) for name in ("distance", "drift"))
     at_event = distance.where(distance["step"] == data["emergence"]).max("step")
     return data.assign(
         qk_fall=(("layers", "seed"), np.array(falls)[:, :, 0]),
         qk_return=(("layers", "seed"), np.array(falls)[:, :, 1]),
         distance=distance,
+        drift=drift,
+        drift_rise=_rise(drift, data["emergence"]),
         half_step=last_above_half(distance),
         distance_left=at_event / distance.isel(step=0),
         distance_pace=_pace(distance, data["emergence"]),
@@ -182,6 +187,21 @@ def _fall(one: xr.Dataset) -> tuple[float, float]:
             regained = float(later.max() - stretch.min()) / fall if fall > 0 else np.nan
             best = max(best, (fall, regained), key=lambda pair: pair[0])
     return best
+
+
+def _of_both(data: xr.Dataset, name: str) -> xr.DataArray:
+    """A measure averaged over QK and OV and over all heads."""
+    qk, ov = (data[f"{circuit}_{name}"].mean(("layer", "head")) for circuit in ("qk", "ov"))
+    return (qk + ov) / 2
+
+
+def _rise(drift: xr.DataArray, event: xr.DataArray) -> xr.DataArray:
+    """The mean drift around an event over that in the stretches beside; NaN where there is none."""
+    apart = np.log(drift["step"].clip(min=1) / event) / np.log(_AROUND)
+    before, around, after = (
+        drift.where(np.abs(apart - middle) <= 1).mean("step") for middle in (-2, 0, 2)
+    )
+    return around / ((before + after) / 2)
 
 
 def last_above_half(distance: xr.DataArray) -> xr.DataArray:

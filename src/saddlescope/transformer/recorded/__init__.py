@@ -1,7 +1,7 @@
 """The large presets, trained once on a GPU: their metrics, and how they were made.
 
-`python -m saddlescope.transformer.recorded FOLDER [NAME …]` trains them again and writes the files
-that lie here. On one NVIDIA H200 they took 5, 7 and 2 minutes.
+One file for each source, schedule and depth. `python -m saddlescope.transformer.recorded FOLDER
+[NAME …]` trains them again, each from where it was broken off, and writes the files that lie here.
 """
 
 from __future__ import annotations
@@ -16,13 +16,33 @@ import xarray as xr
 from saddlescope.checks import one_of, whole_number
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.files import write_bytes
+from saddlescope.setting.nested import replace_fields
 from saddlescope.transformer._grokking import GrokkingExperiment
 from saddlescope.transformer._induction import InductionExperiment
 from saddlescope.transformer._metrics import from_bytes, to_bytes
 
-EXPERIMENTS: dict[str, InductionExperiment | GrokkingExperiment] = {
-    "repeated": InductionExperiment.large("repeated"),
-    "text": InductionExperiment.large("text"),
+Experiments = dict[str, InductionExperiment | GrokkingExperiment]
+
+
+def _by_depth(name: str, depths: tuple[int, ...], experiment: InductionExperiment) -> Experiments:
+    return {f"{name}-{depth}": replace_fields(experiment, {"layers": depth}) for depth in depths}
+
+
+_REPEATED = InductionExperiment.large("repeated")
+EXPERIMENTS: Experiments = {
+    **_by_depth("repeated-constant", (1, 2, 3, 4), _REPEATED),
+    **_by_depth(
+        "repeated-decaying",
+        (1, 2, 4),
+        replace_fields(_REPEATED, {"cooldown": _REPEATED.steps - _REPEATED.warmup}),
+    ),
+    **_by_depth(
+        "text-constant",
+        (1, 2),
+        InductionExperiment.large(
+            "text", text_path="corpus", text_bytes=64_000_000, context=256, steps=15_000
+        ),
+    ),
     "grokking": GrokkingExperiment.large(),
 }
 SEEDS = 3
@@ -31,25 +51,28 @@ _LEFT_OUT = ("copying", "norm", "ov_effective_rank", "qk_effective_rank", "token
 
 
 def recorded(name: str, seeds: int = SEEDS) -> xr.Dataset:
-    """The metrics of one of the recorded experiments, `repeated`, `text` or `grokking`.
+    """The metrics of one of the recorded experiments: `grokking`, or the start of some names.
 
-    Of its first seeds; three were trained.
+    `repeated-constant` holds all of its depths. Of its first seeds; three were trained.
 
     >>> recorded("grokking").sizes["seed"]
     3
+    >>> recorded("repeated-decaying")["layers"].to_numpy().tolist()
+    [1, 2, 4]
     """
-    experiment = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))]
     if whole_number("seeds", seeds) > SEEDS:
         raise InvalidInput("seeds", seeds, f"must be at most {SEEDS}: no more were recorded")
-    metrics = from_bytes(gzip.decompress(_path(name).read_bytes()))
-    if metrics.attrs["setting"] != experiment.setting():
-        raise CannotRead(f"the recorded {name} is of another experiment than this version's")
-    return metrics.isel(seed=slice(seeds))
+    parts = [_read(one) for one in _parts(name)]
+    if len(parts) == 1:
+        return parts[0].isel(seed=slice(seeds))
+    whole = xr.concat(parts, "layers", join="outer", combine_attrs="drop_conflicts")
+    return whole.isel(seed=slice(seeds))
 
 
 def digest(name: str) -> str:
     """What names the recorded metrics themselves."""
-    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
+    content = b"".join(_path(one).read_bytes() for one in _parts(name))
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def record(name: str, folder: str | Path) -> Path:
@@ -65,6 +88,19 @@ def record(name: str, folder: str | Path) -> Path:
     write_bytes(packed, gzip.compress(to_bytes(metrics), mtime=0))
     shutil.rmtree(unfinished)
     return packed
+
+
+def _parts(name: str) -> list[str]:
+    groups = {one.rpartition("-")[0] or one for one in EXPERIMENTS}
+    chosen = one_of("name", name, tuple(sorted(groups)))
+    return [one for one in EXPERIMENTS if (one.rpartition("-")[0] or one) == chosen]
+
+
+def _read(name: str) -> xr.Dataset:
+    metrics = from_bytes(gzip.decompress(_path(name).read_bytes()))
+    if metrics.attrs["setting"] != EXPERIMENTS[name].setting():
+        raise CannotRead(f"the recorded {name} is of another experiment than this version's")
+    return metrics
 
 
 def _path(name: str) -> Path:
