@@ -26,11 +26,11 @@ class EmergenceRanks(AbstractInductionFigure):
     source = "after Mainali and Teixeira, on non-linear transformers (no figure of theirs)"
     text = (
         "The runs of mt5, on one time axis. With two layers and more the in-context score falls "
-        "abruptly (dotted: half-way, for good) as heads begin to match prefixes; with one layer it "
-        "does not. The marginalised effective rank of the first layer's QK circuits falls at the "
-        "emergence, several times as far as it ever does with one layer, and stays there: there "
-        "is no way back up within the run. That ranks move around a sudden emergence is the "
-        "paper's claim; how it is judged is ours."
+        "abruptly (dotted: the middle of the fall) as heads begin to match prefixes; with one "
+        "layer it does not. The marginalised effective rank of the first layer's QK circuits "
+        "falls at the emergence, several times as far as it ever does with one layer, and stays "
+        "there: there is no way back up within the run. That ranks move around a sudden emergence "
+        "is the paper's claim; how it is judged is ours."
     )
     # After mt5, whose runs it reads; alone it takes as long as that.
     seconds = 5.0

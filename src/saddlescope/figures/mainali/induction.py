@@ -27,9 +27,9 @@ class Induction(AbstractInductionFigure):
         "in-context score (loss late in the context minus loss early in it), prefix matching of "
         "each head, marginalised effective rank of the QK and OV circuits and their subspace "
         "distance to the last step. Curves are medians of the seeds, bands their range, thin lines "
-        "the heads of the first seed. Dotted: the emergence of in-context learning, when the score "
-        "has gone half of its way for good; it counts where the context saves half of the early "
-        "loss or a head ends with a prefix matching of .2 or more."
+        "the heads of the first seed. Dotted: the emergence of in-context learning, the middle of "
+        "the change point of the score; it counts where the score falls abruptly, within a factor "
+        "e of the steps (`measure.change_point`)."
     )
     seconds = 260.0
     rows = tuple(induction_sheet.LABELS)
