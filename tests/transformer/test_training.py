@@ -58,7 +58,9 @@ def test_the_dataset_is_labelled(usual: Fit) -> None:
     assert not dataset["diverged"].any()
     for name, variable in dataset.data_vars.items():
         assert name == "diverged" or variable.dtype == np.float64
-        assert np.isfinite(variable).all(), name
+        # The first record has none before it to drift from.
+        known = variable.isel(step=slice(1, None)) if "drift" in name else variable
+        assert np.isfinite(known).all(), name
 
 
 def test_distances_end_at_zero_and_ranks_are_within_bounds(usual: Fit) -> None:

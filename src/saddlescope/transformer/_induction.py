@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from saddlescope.checks import FloatArray, validated, whole_number, word_of
+from saddlescope.checks import FloatArray, number, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.measure import change_point
 from saddlescope.running import Checkpoint
@@ -218,12 +218,14 @@ class InductionExperiment(AbstractExperiment):
         return self.resumed(train, home, f"layers_{depth}", f"layers_{depth}-checkpoint")
 
 
-def emergence(dataset: object, by: object = Sign.score, **abruptness: float) -> xr.DataArray:
+def emergence(
+    dataset: object, by: object = Sign.score, *, factor: object = np.e, explained: object = 0.9
+) -> xr.DataArray:
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 
     - `by="score"`: the first recorded step after the middle of the change point of the in-context
-      score (`measure.change_point`), where it falls abruptly: within a factor e of the steps, and
-      nine tenths of its variance told by that fall. `factor` and `explained` set other bounds.
+      score (`measure.change_point`), where it falls abruptly: within such a `factor` of the steps,
+      the share `explained` of its variance or more told by that fall.
     - `by="heads"`: the same of the prefix matching of the best head, where that ends as an
       induction head, with .2 or more; it may grow slowly.
 
@@ -243,6 +245,7 @@ def emergence(dataset: object, by: object = Sign.score, **abruptness: float) -> 
     if not isinstance(dataset, xr.Dataset) or needed not in dataset:
         raise InvalidInput("dataset", dataset, "must be what InductionExperiment.run returns")
     steps = dataset["step"].to_numpy()
+    bounds = number("factor", factor, above=0), number("explained", explained)
 
     def when(curve: FloatArray) -> float:
         if np.isfinite(curve[steps > 0]).sum() < _FEWEST:
@@ -251,7 +254,7 @@ def emergence(dataset: object, by: object = Sign.score, **abruptness: float) -> 
         if sign is Sign.heads:
             emerged = change.after >= _INDUCTION_HEAD
         else:
-            emerged = change.after < change.before and change.is_abrupt(**abruptness)
+            emerged = change.after < change.before and change.is_abrupt(*bounds)
         return float(steps[np.searchsorted(steps, change.middle)]) if emerged else np.nan
 
     curves = dataset[needed]
