@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention, Weights
+from saddlescope.attention.formulas.softmax_row import softmax_row
 from saddlescope.precision import in_float64
 from saddlescope.risk import PromptRisk
 from saddlescope.task import InContextRegression, Prompts
@@ -136,3 +137,46 @@ def test_equal_scores_average_the_context() -> None:
         predicted = in_float64(model.predict)(weights, RANDOM_LENGTHS)
         total = RANDOM_LENGTHS.y[:, :-1].sum(1)
         np.testing.assert_allclose(predicted, total / (RANDOM_LENGTHS.lengths + extra), atol=1e-14)
+
+
+def test_its_own_gradient_is_autodiffs_of_the_plain_formula() -> None:
+    random = np.random.default_rng(4)
+    tokens, directions = random.standard_normal((5, 7, 3)), random.standard_normal((5, 3, 2))
+    values, target = random.standard_normal((2, 3)), random.standard_normal(5)
+    present = np.arange(7)[None] < np.array([7, 4, 1, 6, 2])[:, None]
+
+    def plain(tokens: Any, directions: Any, values: Any) -> Any:
+        scores = jnp.where(present[:, :, None], tokens @ directions, -jnp.inf)
+        attention = jax.nn.softmax(scores, axis=1)
+        return jnp.einsum("pmh,pmt,ht->p", attention, tokens, values)
+
+    def own(tokens: Any, directions: Any, values: Any) -> Any:
+        return softmax_row(tokens, present, directions, values)
+
+    def slopes(row: Any) -> Any:
+        return jax.grad(lambda at: ((row(*at) - target) ** 2).sum())
+
+    with jax.enable_x64(True):
+        at = tuple(jnp.asarray(array) for array in (tokens, directions, values))
+        along = tuple(
+            jnp.cos(jnp.arange(array.size, dtype=float)).reshape(array.shape) for array in at
+        )
+        first, second = (jax.jvp(slopes(row), (at,), (along,)) for row in (own, plain))
+    # The gradient and its own derivative; both are sums of some hundred terms of order 1 to 100.
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), first, second
+    )
+
+
+def test_scores_far_apart_leave_the_largest_alone() -> None:
+    # Differences of 10⁴ are far beyond what exp reaches: weights are 1 and 0, and no slope is left.
+    tokens = np.array([[[1.0, 5.0], [2.0, 7.0], [3.0, 9.0]]])
+    present = np.array([[True, True, False]])
+    with jax.enable_x64(True):
+        for sign, label in ((1e4, 7.0), (-1e4, 5.0)):
+            directions, values = jnp.array([[[sign], [0.0]]]), jnp.array([[0.0, 1.0]])
+            row, pull = jax.vjp(softmax_row, tokens, present, directions, values)
+            assert row.tolist() == [label]
+            on_directions, on_values = pull(jnp.ones(1))[2:]
+            assert on_directions.tolist() == [[[0.0], [0.0]]]
+            assert on_values[0, 1] == label

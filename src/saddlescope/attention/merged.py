@@ -12,7 +12,7 @@ from jaxtyping import Float
 from saddlescope.arrays import Array, Weights, namespace
 from saddlescope.attention.base import AbstractLinearAttention, Parametrisation
 from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
-from saddlescope.attention.formulas.query_row import query_row
+from saddlescope.attention.formulas.query_row import query_row, with_label
 from saddlescope.checks import FloatArray
 from saddlescope.setting.kinds import kind
 
@@ -87,16 +87,11 @@ class MergedAttention(AbstractLinearAttention):
     ) -> Float[Array, "P *labels"]:
         if self.is_summarised:
             return super().predict(weights, prompts, gain)
-        nu, u, xp = weights.get("nu"), weights.get("u"), namespace(weights["U"], prompts.x)
-        directions = xp.einsum("hab,pb->pha", weights["U"], prompts.query)
-        predicted = query_row(
-            prompts,
-            directions,
-            None if u is None else prompts.query @ u.T,
-            weights["v"],
-            nu,
-            self.row_options,
-        )
+        v, U, xp = weights["v"], weights["U"], namespace(weights["U"], prompts.x)
+        keys = with_label(U.swapaxes(1, 2), weights.get("u"))
+        directions = xp.einsum("hbt,pb->pth", keys, prompts.query)
+        values = with_label(weights.get("nu", xp.zeros_like(U[:, 0])), v)
+        predicted = query_row(prompts, directions, values, self.row_options)
         return predicted if self.activation == "softmax" else gain * predicted
 
     def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from saddlescope.arrays import Array, Weights, apply_to_rows, namespace, outer_sum
 from saddlescope.attention.base import AbstractLinearAttention, Parametrisation
 from saddlescope.attention.formulas.blocks import block_coefficients, block_pull_back, zero_blocks
-from saddlescope.attention.formulas.query_row import query_row
+from saddlescope.attention.formulas.query_row import query_row, with_label
 from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
@@ -119,18 +119,12 @@ class SeparateAttention(AbstractLinearAttention):
     ) -> Float[Array, "P *labels"]:
         if self.is_summarised:
             return super().predict(weights, prompts, gain)
-        xp = namespace(weights["q"], prompts.x)
+        v, k, xp = weights["v"], weights["k"], namespace(weights["k"], prompts.x)
         matched = xp.einsum("hrd,pd->phr", weights["q"], prompts.query)
-        nu, kappa = weights.get("nu"), weights.get("kappa")
-        directions = xp.einsum("phr,hrd->phd", matched, weights["k"])
-        predicted = query_row(
-            prompts,
-            directions,
-            None if kappa is None else (matched * kappa[None]).sum(-1),
-            weights["v"],
-            nu,
-            self.row_options,
-        )
+        keys = with_label(k, weights.get("kappa"))
+        directions = xp.einsum("phr,hrt->pth", matched, keys)
+        values = with_label(weights.get("nu", xp.zeros_like(k[:, 0])), v)
+        predicted = query_row(prompts, directions, values, self.row_options)
         return predicted if self.activation == "softmax" else gain * predicted
 
     def rotate(self, weights: Weights, basis: Float[Array, "D D"]) -> Weights:

@@ -25,35 +25,33 @@ class RowOptions:
     softmax_scale: float | None
     """None for linear attention."""
     include_query: bool
-    """Whether the query attends to itself too."""
+    """Whether the query is among the tokens of a softmax; it always is of linear attention."""
 
 
 def query_row(
     prompts: Prompts,
-    directions: Float[Array, "P H D"],
-    label_directions: Float[Array, "P H"] | None,
-    values: Float[Array, " H"],
-    input_values: Float[Array, "H D"] | None,
+    directions: Float[Array, "P T H"],
+    values: Float[Array, "H T"],
     options: RowOptions,
 ) -> Float[Array, " P"]:
-    """The prediction of each prompt; directions and values that are None are zero."""
-    labels = hidden_labels(prompts)
-    scores = directions @ prompts.x.swapaxes(1, 2)
-    if label_directions is not None:
-        scores = scores + label_directions[:, :, None] * labels[:, None, :]
-    if options.softmax_scale is None:
-        attention = scores / prompts.lengths[:, None, None]
-        if not options.include_query:
-            attention = attention[..., :-1]
-    else:
-        present = attended(prompts, options.include_query)[:, None, :]
-        attention = softmax(options.softmax_scale * scores, present)
-    tokens = attention.shape[-1]
-    on_labels = (attention * labels[:, None, :tokens]).sum(-1)
-    heads = values[None] * on_labels
-    if input_values is not None:
-        heads = heads + (input_values[None] * (attention @ prompts.x[:, :tokens])).sum(-1)
-    return heads.sum(-1)
+    r"""The prediction of each prompt, of $(g_i, h_i)$ as columns and $(\nu_i, v_i)$ as rows."""
+    labels, xp = hidden_labels(prompts), namespace(directions, prompts.x)
+    tokens = xp.concatenate([prompts.x, labels[:, :, None]], axis=2)
+    if options.softmax_scale is not None:
+        from saddlescope.attention.formulas.softmax_row import softmax_row
+
+        present = attended(prompts, options.include_query)
+        return softmax_row(tokens, present, options.softmax_scale * directions, values)
+    attention = tokens @ directions / prompts.lengths[:, None, None]
+    read = tokens.swapaxes(1, 2) @ attention
+    return (read * values.T[None]).sum((1, 2))
+
+
+def with_label(inputs: Float[Array, "*S D"], label: Float[Array, "*S"] | None) -> Array:
+    """What meets a token's inputs, and after it what meets its label: zero where that is None."""
+    xp = namespace(inputs)
+    last = xp.zeros_like(inputs[..., 0]) if label is None else label
+    return xp.concatenate([inputs, last[..., None]], axis=-1)
 
 
 def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:

@@ -21,7 +21,7 @@ from saddlescope.checks import FloatArray
 _FAR = 1e12
 # Newton's steps at most: to the minimum of F, and to its root.
 _TO_MINIMUM, _TO_ROOT = 30, 30
-# The last of those to a root, as a share of its distance from the minimum.
+# The last of them: to the minimum in units of 1/c, to a root as a share of its distance from it.
 _LAST_STEP = 1e-8
 # F is known to this share of its terms.
 _ROUNDING = 1e-13
@@ -198,16 +198,22 @@ def _minimum(rising: FloatArray, falling: FloatArray, drive: FloatArray) -> Floa
     at = (low + high) / 2
     largest = drive.max(0)
     up_first, down_first = drive * rising, drive * falling
+    unknown = np.arange(at.size)
     for _ in range(_TO_MINIMUM):
-        ahead, behind = _moved(up_first, down_first, drive, at)
+        own, begin = drive[:, unknown], at[unknown]
+        ahead, behind = _moved(up_first[:, unknown], down_first[:, unknown], own, begin)
         up, down = np.maximum(ahead.sum(0), 1e-300), np.maximum(behind.sum(0), 1e-300)
         difference = np.log(up / down)
-        slope = 2 * ((drive * ahead).sum(0) / up + (drive * behind).sum(0) / down)
-        low, high = np.where(difference < 0, at, low), np.where(difference < 0, high, at)
-        step = between(at - difference / np.maximum(slope, 1e-300), low, high)
-        moved = np.abs(step - at) * largest
-        at = step
-        if (moved < 1e-12).all():
+        slope = 2 * ((own * ahead).sum(0) / up + (own * behind).sum(0) / down)
+        is_before = difference < 0
+        low[unknown] = np.where(is_before, begin, low[unknown])
+        high[unknown] = np.where(is_before, high[unknown], begin)
+        step = begin - difference / np.maximum(slope, 1e-300)
+        step = between(step, low[unknown], high[unknown])
+        at[unknown] = step
+        # The next step would be as small as the square of this one.
+        unknown = unknown[~(np.abs(step - begin) * largest[unknown] <= _LAST_STEP)]
+        if not unknown.size:
             break
     return at
 

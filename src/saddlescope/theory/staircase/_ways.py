@@ -26,8 +26,10 @@ _SHARES = (1 + _NODES[:, None]) / 2
 _FEW_NODES, _FEW_WEIGHTS = leggauss(4)
 _ROUGHLY = 0.01
 _WIDEST, _MOST_PANELS = 2.0, 64
-# Panels that are worked on together, in the cache and below what an allocator maps anew.
-_TOGETHER = 2**13 // _NODES.size
+# Numbers that are worked on together, in the cache and below what an allocator maps anew.
+_TOGETHER = 2**14
+# Below this the exponential less one loses digits; above it loses fewer than the quadrature.
+_SMALL = 0.05
 # What integrates a polynomial through the nodes up to each of them, and to the end.
 _PARTS = _WEIGHTS * legvander(_NODES, _NODES.size - 1).T * (np.arange(_NODES.size)[:, None] + 0.5)
 _UP_TO = legval(np.append(_NODES, 1.0), legint(_PARTS, lbnd=-1)).T / 2
@@ -68,8 +70,9 @@ class Ways:
             width /= np.where(is_below, below, count[head] - below)
             left = np.where(is_below, start + place * width, cut + (place - below) * width)
             time = np.empty(head.size)
-            for begin in range(0, head.size, _TOGETHER):
-                own = slice(begin, begin + _TOGETHER)
+            together = _TOGETHER // nodes.size
+            for begin in range(0, head.size, together):
+                own = slice(begin, begin + together)
                 stretches = _Stretches.of(particles, head[own], is_below[own])
                 pace = stretches.at(left[own] + width[own] * shares)[2]
                 time[own] = width[own] / 2 * (weights @ pace)
@@ -87,8 +90,9 @@ class Ways:
         panel, missing = self._panel_at(time)
         z = np.empty(time.size)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for begin in range(0, time.size, _TOGETHER):
-                some = np.arange(begin, min(begin + _TOGETHER, time.size))
+            together = _TOGETHER // _NODES.size
+            for begin in range(0, time.size, together):
+                some = np.arange(begin, min(begin + together, time.size))
                 z[some] = self._place(some, panel[some], missing[some])
             z = np.where(time > 0, z, own.start)
             z = np.where(own.stops & ~own.has_root, np.minimum(z, np.maximum(own.start, 0.0)), z)
@@ -158,7 +162,8 @@ class _Stretches:
     behind: Float[np.ndarray, "D p"]
     at_base: Float[np.ndarray, " p"]
     width: Float[np.ndarray, " p"]
-    has_root: Bool[np.ndarray, " p"]
+    sign: Float[np.ndarray, " p"]
+    """−1 from a root, 1 about a minimum."""
     modes: tuple[int, ...]
     """Those that move any of them."""
 
@@ -175,7 +180,7 @@ class _Stretches:
             np.where(swapped, onward, backward),
             particles.at_base[head],
             particles.width[head],
-            has_root,
+            np.where(has_root, -1.0, 1.0),
             tuple(np.flatnonzero(rates.any(1)).tolist()),
         )
 
@@ -187,7 +192,7 @@ class _Stretches:
             self.behind[:, own],
             self.at_base[own],
             self.width[own],
-            self.has_root[own],
+            self.sign[own],
             self.modes,
         )
 
@@ -195,16 +200,17 @@ class _Stretches:
         """|θ − base|, √F, which is |v|, and dt/dz at some z of each."""
         half = np.exp(np.abs(z) / 2)
         inverse = 1 / half
-        # Of |z|/2 twice the hyperbolic sine, and the cosine.
-        small, large = half - inverse, half + inverse
-        small *= np.where(self.has_root, small, large)
+        # Of |z|/2 twice the hyperbolic sine, times that once more from a root, else the cosine:
         # sinh |z| about a minimum, cosh z − 1 from a root.
-        size = small
-        size *= self.width / 2
+        size = half - inverse
+        half_width = self.width / 2
+        inverse *= self.sign
+        size *= half + inverse
+        size *= half_width
         height = np.zeros_like(z)
         height += self.at_base
         for mode in self.modes:
-            grown = np.expm1(self.twice_drive[mode] * size)
+            grown = _exponential_less_one(self.twice_drive[mode] * size)
             fallen = self.behind[mode] / (1 + grown)
             np.subtract(self.ahead[mode], fallen, out=fallen)
             grown *= fallen
@@ -212,10 +218,20 @@ class _Stretches:
         speed = np.sqrt(np.maximum(height, 1e-300, out=height), out=height)
         half *= half
         inverse *= inverse
-        along = np.where(self.has_root, half - inverse, half + inverse)
-        along *= self.width / 2
+        inverse *= self.sign
+        along = half
+        along += inverse
+        along *= half_width
         along /= speed
         return size, speed, along
+
+
+def _exponential_less_one(at: FloatArray) -> FloatArray:
+    """expm1 of what is not negative, which takes half as long where the exponential will do."""
+    less_one: FloatArray = np.exp(at)
+    less_one -= 1
+    np.expm1(at, out=less_one, where=at < _SMALL)
+    return less_one
 
 
 def _guess(
