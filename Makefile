@@ -7,11 +7,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/core.stamp
 FULL := $(VENV)/full.stamp
 
-# One BLAS and one Eigen thread for each of the two test workers, and the emitters and the level that
-# compile in half the time: most of the tests' time goes into compiling.
+# One BLAS and one Eigen thread for each of the two test workers, and the emitters, the level and the
+# undivided modules that compile in half the time: most of the tests' time goes into compiling.
 TEST_ENV := JAX_PLATFORMS=cpu MPLBACKEND=Agg OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=1 \
-	--xla_cpu_use_fusion_emitters=false $(XLA_FLAGS)"
+	--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 $(XLA_FLAGS)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

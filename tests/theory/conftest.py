@@ -17,14 +17,16 @@ class Flow:
 
     def __init__(self, task: Any, weights: dict[str, Any]) -> None:
         self.moments = task.moments()
-        self.names = list(weights)
-        self.shapes = [np.shape(weights[name]) for name in self.names]
-        self.start = np.concatenate([np.ravel(weights[name]) for name in self.names])
+        self.start = np.concatenate([np.ravel(array) for array in weights.values()])
+        ends = np.cumsum([np.size(array) for array in weights.values()])
+        # Where each name's numbers are, and their shape.
+        self.parts = {
+            name: (slice(end - np.size(array), end), np.shape(array))
+            for (name, array), end in zip(weights.items(), ends, strict=True)
+        }
 
     def unpack(self, state: Any) -> dict[str, Any]:
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])[:-1]
-        parts = zip(self.names, self.shapes, np.split(state, ends), strict=True)
-        return {name: part.reshape(shape) for name, shape, part in parts}
+        return {name: state[part].reshape(shape) for name, (part, shape) in self.parts.items()}
 
     def effective_map(self, weights: dict[str, Any]) -> Any:
         if "U" in weights:
@@ -64,9 +66,9 @@ class Flow:
         middles, found = list((levels[1:] + levels[:-1]) / 2), []
         while solver.status == "running" and middles:
             solver.step()
-            path = solver.dense_output()
-            while middles and self.loss(solver.y) < middles[0]:
-                middle = middles.pop(0)
+            loss = self.loss(solver.y)
+            while middles and loss < middles[0]:
+                middle, path = middles.pop(0), solver.dense_output()
                 found.append(
                     brentq(lambda t, m=middle, p=path: self.loss(p(t)) - m, solver.t_old, solver.t)
                 )

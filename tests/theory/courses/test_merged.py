@@ -103,9 +103,8 @@ def test_both_ends_and_the_drop_between(task):
 
 
 def test_mean_alignment_of_the_papers_start(paper):
-    found = [
-        alignment(paper, RandomStart(0.01).weights(MODEL, paper, seed)) for seed in range(2000)
-    ]
+    starts = RandomStart(0.01).ensemble(MODEL, paper, np.arange(2000))
+    found = [alignment(paper, {"v": v, "U": U}) for v, U in zip(*starts.values(), strict=True)]
     expected = 0.01**2 * (1 + 1 / 16) / 4
     # The relative spread of one draw is about √(2/H) = 1/2.
     assert np.mean(found) == pytest.approx(expected, rel=4 * 0.5 / np.sqrt(2000))
