@@ -223,7 +223,7 @@ def test_a_client_that_is_killed_at_any_moment_goes_on(
     client: Client, cluster: Cluster, undisturbed: dict[str, bytes], tmp_path: Path, soak: Soak
 ) -> None:
     cluster.start()
-    for turn in range(soak.count(1, 20)):
+    for turn in range(soak.count(2, 20)):
         store = tmp_path / f"store-{turn}"
         # Before it is there, while it is made, and between one batch and the next.
         batches = int(soak.random.integers(0, BATCHES))
