@@ -262,3 +262,19 @@ def test_no_settings_are_no_trajectories() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 12, 13, 100])
 def test_padding_adds_less_than_half(size: int) -> None:
     assert size <= _batch.rung(size) < max(1.5 * size, size + 1)
+
+
+@pytest.mark.parametrize("method", [DESCENT, FLOW])
+def test_a_start_after_another_in_one_shape_is_as_if_it_came_first(method: Any) -> None:
+    shape = ss.PaddedShape(dimension=3, heads=4, rank=1, seeds=4, points=20)
+    starts = [ss.RandomStart(0.1), ss.BalancedStart(0.2), ss.RandomStart(0.05)]
+    wanted = [setting(method=method, init=init) for init in starts]
+
+    def run(one: ss.Setting) -> ss.Trajectory:
+        return ss.train_many([one], padded_to=shape)[0]
+
+    in_turn = [run(one) for one in wanted]
+    for one, after_others in zip(wanted, in_turn, strict=True):
+        _many._kept_job.cache_clear()
+        assert run(one).equals(after_others)
+        assert after_others.setting == one

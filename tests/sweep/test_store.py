@@ -186,6 +186,51 @@ def test_grown_axes_are_appended(
     xr.testing.assert_equal(again.sel(context_length=[10, 31]), extended)
 
 
+LARGER_POINTS = [
+    ({}, {"heads": [1]}, {"heads": [1, 2, 3]}),
+    (
+        {"keep": ["trajectory"]},
+        {"spectrum": [[0.6, 0.3]], "heads": [1]},
+        {"spectrum": [[0.6, 0.3], [0.5, 0.3, 0.1, 0.05]], "heads": [1, 3]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kept", "before", "after"), LARGER_POINTS)
+def test_axes_grow_to_larger_points_and_what_was_there_stays_as_it_is(
+    kept: dict[str, object],
+    before: dict[str, object],
+    after: dict[str, object],
+    tmp_path: Path,
+    count_batches: Batches,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    short = BASE.replace(points=5)
+    store = tmp_path / "store"
+    smaller, larger = (ss.Sweep(short, **kept, **axes) for axes in (before, after))  # type: ignore[arg-type]
+    first = smaller.run(store, workers=0)
+    old, done = bits(store), len(count_batches())
+    extended = larger.run(store, workers=0, extend=True)
+    chunks = [name for name in old if "/c/" in name and name.split("/")[0] in first.data_vars]
+    assert chunks
+    assert all(bits(store)[name] == old[name] for name in chunks)
+    fresh = larger.run(tmp_path / "fresh", workers=0)
+    xr.testing.assert_equal(extended, fresh)
+    computed = count_batches()[done:]
+    assert computed.count(0) == 1, "what was there is computed by the fresh sweep alone"
+    xr.testing.assert_identical(larger.run(store, workers=0), extended)
+    assert count_batches()[done:] == computed
+    # A larger point has several files, and each of them is looked at.
+    several = [
+        name for name in bits(store) if name.startswith("drop_time/c/") and name[-2:] == "/1"
+    ]
+    several += [name for name in bits(store) if name.startswith("k/c/") and "/1/" in name[6:]]
+    (store / several[0]).write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        xr.testing.assert_identical(larger.run(store, workers=0), extended)
+    assert "damaged batches are computed again" in caplog.text
+
+
 def test_nothing_but_axes_may_grow(copied: Path) -> None:
     for changes, said in (
         ({"keep": ["drops"]}, "extend = 'keep': axes alone may grow: keep was"),

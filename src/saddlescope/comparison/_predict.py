@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +59,23 @@ def predict(
         method = GradientFlow(until=_DEFAULT_UNTIL)
     start = {"init_scale": init_scale, "init": init, "weights": weights}
     setting = make_setting(model, task, method=method, seeds=seeds, **start)  # type: ignore[arg-type]
-    model, task, end = setting.model, setting.task, flow_end(setting)
+    return predict_on(find_landscape(setting), setting, by)
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """What the theory says of a setting whatever its start."""
+
+    plateau_losses: FloatArray | None
+    least_loss: float
+    fixed_points: tuple[PredictedPoint, ...]
+    stable_learning_rate: float | None
+    notes: tuple[str, ...]
+
+
+def find_landscape(setting: Setting) -> Landscape:
+    """The levels, the fixed points and the stable learning rate of a setting."""
+    model, task = setting.model, setting.task
     least = theory.minimum(task).loss
     notes: list[str] = []
     levels: FloatArray | None = None
@@ -73,6 +90,12 @@ def predict(
     except TheoryDoesNotApply as reason:
         notes.append(str(reason))
     rate = _stable_rate(setting, notes)
+    return Landscape(levels, least, points, rate, tuple(notes))
+
+
+def predict_on(landscape: Landscape, setting: Setting, by: str | None = None) -> Prediction:
+    """What the theory says of a setting whose landscape is known (`predict`)."""
+    levels, notes, end = landscape.plateau_losses, list(landscape.notes), flow_end(setting)
     chosen = predictor(setting, by)
     times: tuple[PredictedSeed, ...] = ()
     if levels is not None and not setting.method.has_flow_time:
@@ -83,8 +106,16 @@ def predict(
         except TheoryDoesNotApply as reason:
             notes.append(str(reason))
     plateaus = None if levels is None else tuple(float(level) for level in levels)
-    told = tuple(dict.fromkeys(notes))
-    return Prediction(plateaus, least, points, times, end, told, chosen if times else None, rate)
+    return Prediction(
+        plateaus,
+        landscape.least_loss,
+        landscape.fixed_points,
+        times,
+        end,
+        tuple(dict.fromkeys(notes)),
+        chosen if times else None,
+        landscape.stable_learning_rate,
+    )
 
 
 def _stable_rate(setting: Setting, notes: list[str]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from saddlescope.dynamics.methods._notes import Marks
 from saddlescope.dynamics.methods._problem import AbstractState, Problem
 from saddlescope.precision import within
 from saddlescope.running.memory import check_memory
+from saddlescope.setting import Setting
 from saddlescope.trajectory import Trajectory
 
 # Of problems and records: together, in shards, and as results.
@@ -75,6 +77,15 @@ class Batch:
         self.rows = Rows(prepared[0].setting.method, problem, seeds)
         self.work = ends[-1] * self._layout.size * float(expected.mean())
         """Roughly what it takes, next to other batches."""
+
+    def restarted(self, settings: Sequence[Setting]) -> Batch:
+        """The same for settings, by their place, that differ from its own in their starts alone."""
+        other = copy(self)
+        other._prepared = [
+            one.restarted(settings[place])
+            for one, place in zip(self._prepared, self._places, strict=True)
+        ]
+        return other
 
     def begin(self) -> States:
         """The state of all rows at the first point of their grids."""

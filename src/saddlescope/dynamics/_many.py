@@ -6,6 +6,8 @@ import abc
 import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import jax
@@ -25,6 +27,9 @@ from saddlescope.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
+
+# Jobs of single settings whose problems wait on the device for another start.
+_KEPT_JOBS = 16
 
 Outcome = TypeVar("Outcome")
 
@@ -137,12 +142,29 @@ class ManyJob(AbstractManyJob[Trajectory]):
     def outcomes(self, batch: Batch, state: States) -> dict[int, Trajectory]:
         return batch.results(state)
 
+    def restarted(self, setting: Setting) -> ManyJob:
+        """The same for a setting that differs from its only one in its start alone."""
+        other = copy(self)
+        other._settings, other._begun = (setting,), set()
+        other._batches = [batch.restarted(other._settings) for batch in self._batches]
+        return other
+
 
 class SummariesJob(AbstractManyJob[RunSummary]):
     """Settings of each of which a few numbers come."""
 
     def outcomes(self, batch: Batch, state: States) -> dict[int, RunSummary]:
         return batch.summaries(state)
+
+
+def padded_job(setting: Setting, shape: PaddedShape) -> ManyJob:
+    """The job of a setting in a shape; all but its start is kept for those that come after it."""
+    return _kept_job(setting.without_start, shape).restarted(setting)
+
+
+@lru_cache(maxsize=_KEPT_JOBS)
+def _kept_job(setting: Setting, shape: PaddedShape) -> ManyJob:
+    return ManyJob([setting], shape)
 
 
 def _in_order(found: dict[int, Outcome]) -> tuple[Outcome, ...]:

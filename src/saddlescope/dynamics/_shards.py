@@ -36,6 +36,8 @@ class Shards:
         self.count = len(self._devices)
         size = -(-groups // self.count) * group
         places = np.arange(self.count * size).reshape(self.count, size)
+        # All rows in one shard need not be taken out of anything.
+        self._is_whole = places.size == rows and self.count == 1
         # A slice is taken without a copy.
         self._parts = [
             slice(own[0], own[-1] + 1) if own[-1] < rows else own % rows for own in places
@@ -43,6 +45,8 @@ class Shards:
 
     def split(self, tree: Tree) -> tuple[Tree, ...]:
         """Cut a tree that has the rows along its first axis into shards."""
+        if self._is_whole:
+            return (jax.device_put(tree, self._devices[0]),)
         return tuple(
             jax.tree.map(lambda leaf, own=own, at=device: jax.device_put(leaf[own], at), tree)
             for own, device in zip(self._parts, self._devices, strict=True)

@@ -121,11 +121,16 @@ def train_many(
     >>> [round(float(run.loss[0, -1]), 3) for run in runs]
     [0.079, 0.079]
     """
-    from saddlescope.dynamics._many import ManyJob
+    from saddlescope.dynamics._many import ManyJob, padded_job
+    from saddlescope.dynamics._padded_shape import PaddedShape
     from saddlescope.running.loop import run_job
 
     listed = _listed(settings)
-    return run_job(ManyJob(listed, padded_to), observers) if listed else ()
+    if not listed:
+        return ()
+    if len(listed) == 1 and isinstance(padded_to, PaddedShape):
+        return run_job(padded_job(listed[0], padded_to), observers)
+    return run_job(ManyJob(listed, padded_to), observers)
 
 
 def summarise_many(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from saddlescope.attention import AbstractStart
 from saddlescope.dynamics._batch import can_be_padded
 from saddlescope.dynamics._expected import expected_seconds, expected_steps
 from saddlescope.dynamics._frame import Frame
@@ -44,7 +45,7 @@ class Forecaster:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], tuple[Prepared, Hashable]] = {}
+        self._known: dict[tuple[int, ...], _Alike] = {}
 
     def of(self, setting: Setting) -> Forecast:
         """The forecast of one of them; bad input that only a run would meet is found here."""
@@ -55,10 +56,31 @@ class Forecaster:
             prepared = Prepared(
                 Setting(*parts[:3], setting.init, setting.record, setting.seeds[:1])
             )
-            self._known[place] = prepared, program_key(prepared)
-        prepared, key = self._known[place]
-        steps = expected_steps(prepared, setting.init)
-        return Forecast(key, expected_seconds(prepared, steps), _sizes(prepared))
+            self._known[place] = _Alike.of(prepared)
+        return self._known[place].forecast(setting.init)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alike:
+    """Settings that differ in their start alone, and what is known of all of them."""
+
+    prepared: Prepared
+    key: Hashable
+    sizes: Mapping[str, int]
+    seconds: float | None
+    """None where that hangs on the start: with it a run rests sooner or later."""
+
+    @staticmethod
+    def of(prepared: Prepared) -> _Alike:
+        rests = prepared.setting.method.converged is not None
+        seconds = None if rests else expected_seconds(prepared, expected_steps(prepared))
+        return _Alike(prepared, program_key(prepared), _sizes(prepared), seconds)
+
+    def forecast(self, init: AbstractStart) -> Forecast:
+        seconds = self.seconds
+        if seconds is None:
+            seconds = expected_seconds(self.prepared, expected_steps(self.prepared, init))
+        return Forecast(self.key, seconds, self.sizes)
 
 
 def frame_of(sizes: Mapping[str, int], rows: int) -> Frame:

@@ -11,7 +11,7 @@ import numpy as np
 from saddlescope import theory
 from saddlescope.attention import AbstractAttention, RandomStart
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.comparison import predict
+from saddlescope.comparison._predict import Landscape, find_landscape, predict_on
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.lab._copying import as_address, as_command, as_python
 from saddlescope.setting import Setting
@@ -38,7 +38,9 @@ Arrays = dict[str, AnyArray]
 def predicted(setting: Setting) -> tuple[Values, Arrays]:
     """Levels, fixed points, drop times, modes and starts; notes where the theory is silent."""
     separate = not is_merged(setting.model)
-    found = predict(setting, by="quadrature" if separate else None)
+    found = predict_on(
+        _landscape(setting.without_start), setting, "quadrature" if separate else None
+    )
     values: Values = {
         "plateau_losses": found.plateau_losses,
         "least_loss": found.least_loss,
@@ -79,6 +81,12 @@ def predicted(setting: Setting) -> tuple[Values, Arrays]:
     except TheoryDoesNotApply as reason:
         values["notes"] = [*found.notes, str(reason)]
     return values, arrays
+
+
+@lru_cache(maxsize=64)
+def _landscape(setting: Setting) -> Landscape:
+    """What a drag of the start's scale leaves as it is."""
+    return find_landscape(setting)
 
 
 def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays] | None:

@@ -100,6 +100,11 @@ class Setting:
         return cls(**built)  # type: ignore[arg-type]
 
     @cached_property
+    def without_start(self) -> Setting:
+        """The setting with the usual start: equal for settings that differ in theirs alone."""
+        return Setting(self.model, self.task, self.method, record=self.record, seeds=self.seeds)
+
+    @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that name the setting."""
         return digest(self.to_dict())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,23 @@ class Arrays:
     """The arrays of a store, over rows in batch order: columns, `status`, `reason`, coordinates.
 
     They are made in memory; `metadata` and `encode` give the files that a folder of them has.
+
+    `grown` are the columns of every plan of the store, from the first to the latest. The first
+    ones are what a file of a batch has room for: of a larger point a batch has several files, and
+    those of a smaller one stay as they are.
     """
 
-    def __init__(self, manifest: Manifest, labels: Mapping[str, AnyArray]) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        labels: Mapping[str, AnyArray],
+        grown: Sequence[tuple[Column, ...]],
+    ) -> None:
         import zarr
 
         self.manifest = manifest
+        self._sizes = [{one.name: one.sizes for one in columns} for columns in grown]
+        self._ends = np.cumsum(manifest.counts)
         self._files: dict[str, object] = {}
         store = zarr.storage.MemoryStore(self._files)  # type: ignore[arg-type]
         attributes = {"coordinates": " ".join(labels), _ROOT: manifest.to_dict()}
@@ -57,11 +69,24 @@ class Arrays:
         """The files of an empty store, by their path in it."""
         return self._plain
 
-    def chunk_path(self, name: str, number: int) -> str:
-        """The file that holds an array's part of a batch."""
+    def status_path(self, number: int) -> str:
+        """The last file of a batch that is written."""
+        return self._paths(STATUS, number)[0]
+
+    def _paths(self, name: str, number: int) -> list[str]:
+        """The files that hold an array's part of a batch."""
         array = self._arrays[name]
-        place = (number, *([0] * (array.ndim - 1)))
-        return f"{name}/{array.metadata.encode_chunk_key(place)}"
+        pieces = [
+            range(-(-size // room))
+            for size, room in zip(self._own_sizes(name, number), array.chunks[1:], strict=True)
+        ]
+        encode = array.metadata.encode_chunk_key
+        return [f"{name}/{encode((number, *place))}" for place in product(*pieces)]
+
+    def _own_sizes(self, name: str, number: int) -> tuple[int, ...]:
+        """The sizes of an array's rows in the plan that a batch was made for."""
+        plan = int(np.searchsorted(self._ends, number, side="right"))
+        return self._sizes[plan].get(name, ())
 
     def encode(self, result: BatchResult) -> Iterator[tuple[str, bytes]]:
         """The files of a batch, in the order in which they are to be written."""
@@ -75,15 +100,15 @@ class Arrays:
             values = whole[name]
             filled = np.full((chunk, *values.shape[1:]), array.fill_value, dtype=values.dtype)
             filled[: len(values)] = values
-            array[number * chunk : (number + 1) * chunk] = filled
-            path = self.chunk_path(name, number)
-            yield path, _as_bytes(self._files.pop(path))
+            array[number * chunk : (number + 1) * chunk, *map(slice, values.shape[1:])] = filled
+            for path in self._paths(name, number):
+                yield path, _as_bytes(self._files.pop(path))
 
     def read_status(self, folder: Path, number: int) -> AnyArray | None:
         """How the rows of a batch stand; None where a file of it is missing or damaged."""
         chunk = self.manifest.chunk
         rows = slice(number * chunk, (number + 1) * chunk)
-        paths = [self.chunk_path(name, number) for name in self._arrays]
+        paths = [path for name in self._arrays for path in self._paths(name, number)]
         try:
             for path in paths:
                 self._files[path] = _buffer((folder / path).read_bytes())
@@ -101,7 +126,7 @@ class Arrays:
         return root.create_array(
             column.name,
             shape=(self.manifest.batches * chunk, *column.sizes),
-            chunks=(chunk, *column.sizes),
+            chunks=(chunk, *self._sizes[0].get(column.name, ())),
             dtype=kind,  # type: ignore[arg-type]
             fill_value=fill,
             dimension_names=("row", *column.axes),

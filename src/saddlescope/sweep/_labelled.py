@@ -32,17 +32,18 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
             f"store = {str(path)!r}: is damaged ({said}); the same sweep command mends it"
         ) from None
     dimensions = dict(manifest.dimensions)
-    # While a store is extended its arrays have grown before its manifest has.
-    rows = rows.isel(row=slice(manifest.batches * manifest.chunk))
-    places = [_look_up(rows[name].to_numpy(), labels) for name, labels in dimensions.items()]
-    there = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([p >= 0 for p in places], axis=0)
-    shape = tuple(len(labels) for labels in dimensions.values())
-    cells = np.ravel_multi_index([place[there] for place in places], shape)
     axes = {
         axis: size
         for one in manifest.columns
         for axis, size in zip(one.axes, one.sizes, strict=True)
     }
+    # While a store is extended its arrays have grown before its manifest has.
+    known = {"row": manifest.batches * manifest.chunk, **axes}
+    rows = rows.isel({name: slice(size) for name, size in known.items()})
+    places = [_look_up(rows[name].to_numpy(), labels) for name, labels in dimensions.items()]
+    there = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([p >= 0 for p in places], axis=0)
+    shape = tuple(len(labels) for labels in dimensions.values())
+    cells = np.ravel_multi_index([place[there] for place in places], shape)
     variables = {}
     for name in (*(one.name for one in manifest.columns), STATUS, REASON):
         values = rows[name]

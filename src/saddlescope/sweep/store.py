@@ -14,7 +14,7 @@ from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.files import MANIFEST, Sealed, as_path, make_folder, write_bytes
 from saddlescope.running.lock import hold, remove_lock
 from saddlescope.running.observers import log
-from saddlescope.sweep._arrays import ABOUT, STATUS, Arrays, manifest_in
+from saddlescope.sweep._arrays import ABOUT, Arrays, manifest_in
 from saddlescope.sweep._labelled import labelled
 from saddlescope.sweep._manifest import Manifest, code_versions, differences, same_plan
 from saddlescope.sweep.batches import Batches
@@ -62,7 +62,7 @@ class Store:
     def write(self, result: BatchResult) -> None:
         """Write a batch; it is there once its last file is."""
         # One that is tried again is not there while it is written.
-        (self.path / self._arrays.chunk_path(STATUS, result.number)).unlink(missing_ok=True)
+        (self.path / self._arrays.status_path(result.number)).unlink(missing_ok=True)
         for path, content in self._arrays.encode(result):
             target = self.path / path
             make_folder(target.parent)
@@ -74,7 +74,7 @@ class Store:
         """Find out which batches are there; those that are damaged are said, and are not."""
         damaged = []
         for number in range(len(self.done)):
-            if not (self.path / self._arrays.chunk_path(STATUS, number)).exists():
+            if not (self.path / self._arrays.status_path(number)).exists():
                 continue
             status = self._arrays.read_status(self.path, number)
             if status is None:
@@ -138,9 +138,8 @@ def _prepare(path: Path, plan: Plan, before: Manifest | None, extend: bool) -> S
             _refuse(path, "was computed by other code", changed, "name another store")
         generations, chunk = _generations(path, plan, before, extend), before.chunk
     manifest = Manifest.of(generations, chunk)
-    if before is not None and manifest.columns != before.columns:
-        raise InvalidInput("out", str(path), "has no room for larger points: name another store")
-    arrays = Arrays(manifest, _row_labels(generations, manifest))
+    grown = [batches.columns for batches in generations]
+    arrays = Arrays(manifest, _row_labels(generations, manifest), grown)
     _write_metadata(path, arrays, before)
     return Store(path, generations, arrays)
 

@@ -154,7 +154,12 @@ class InContextRegression(AbstractTask):
 
     def moments(self) -> RegressionMoments:
         """The exact moments that the population loss depends on (T2, T3, T20)."""
-        return regression_moments(
+        return self._moments
+
+    @cached_property
+    def _moments(self) -> RegressionMoments:
+        """Kept, and read only: the theory of one setting asks for them a dozen times."""
+        moments = regression_moments(
             self.covariance,
             self.task_matrix,
             self.query_matrix,
@@ -162,6 +167,9 @@ class InContextRegression(AbstractTask):
             self.context_length.mean_inverse,
             self._excess,
         )
+        for matrix in (moments.drive, moments.summary, moments.query):
+            matrix.setflags(write=False)
+        return moments
 
     def block_statistics(self) -> Statistics:
         """The exact statistics of the features that all blocks see (T6)."""

@@ -58,6 +58,7 @@ def test_which_algorithm_it_runs_is_what_the_api_says(page: Page, run: ss.Trajec
 
 
 def test_the_playhead_moves_every_view(page: Page) -> None:
+    page.wait_for_function("lab.known.law !== null")
     before = {view: drawn(page, view) for view in VIEWS}
     page.locator("#playhead").focus()
     page.keyboard.press("Home")

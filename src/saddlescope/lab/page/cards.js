@@ -74,7 +74,8 @@ class Card {
     return details;
   }
 
-  draw() {
+  /** Its words, and what is to be drawn. */
+  describe() {
     const { view, known } = this;
     this.element.hidden = Boolean(view.isShown && !view.isShown(known));
     if (this.element.hidden) return;
@@ -86,8 +87,11 @@ class Card {
     this.note.title = this.note.textContent;
     if (isSilent) { this.silent.textContent = this.picture.silent; return; }
     this.stage.setAttribute("aria-label", `${view.help}. ${this.note.textContent}`);
-    this.renderer.show(this.picture);
     this.showLegend(this.picture.legend ?? []);
+  }
+
+  show() {
+    if (!this.element.hidden && !("silent" in this.picture)) this.renderer.show(this.picture);
   }
 
   showLegend(entries) {
@@ -102,13 +106,14 @@ class Card {
     }));
   }
 
-  /** Only the playhead has moved: charts over time keep their curves. */
-  move() {
-    if (this.element.hidden) return;
-    if (this.view.kind === "chart" && !STILL.has(this.view.id) && !("silent" in this.picture)) {
-      this.picture.playhead = this.known.moment;
-      this.renderer.moveTo(this.known.moment);
-    } else if (this.view.id !== "law") this.draw();
+  /** Whether its curves stay where only the playhead moves. */
+  get isOverTime() {
+    return this.view.kind === "chart" && !STILL.has(this.view.id) && !("silent" in this.picture);
+  }
+
+  moveTo(moment) {
+    this.picture.playhead = moment;
+    this.renderer.moveTo(moment);
   }
 }
 
@@ -121,14 +126,24 @@ export class Cards {
     button.addEventListener("click", resample);
     this.cards.get("algorithm").takeAway.before(button);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    this.known = known;
   }
 
   draw(...ids) {
-    for (const [id, card] of this.cards) if (!ids.length || ids.includes(id)) card.draw();
+    this.redraw([...this.cards.values()].filter((card) => !ids.length || ids.includes(card.view.id)));
   }
 
+  /** All words come first: after each change of them the browser would lay the page out anew. */
+  redraw(cards) {
+    for (const card of cards) card.describe();
+    for (const card of cards) card.show();
+  }
+
+  /** Only the playhead has moved: charts over time keep their curves. */
   move() {
-    for (const card of this.cards.values()) card.move();
+    const shown = [...this.cards.values()].filter((card) => !card.element.hidden);
+    for (const card of shown) if (card.isOverTime) card.moveTo(this.known.moment);
+    this.redraw(shown.filter((card) => !card.isOverTime && card.view.id !== "law"));
   }
 
   point(id) {

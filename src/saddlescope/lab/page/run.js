@@ -13,8 +13,8 @@ export class Known {
 
   take(frame) {
     this[frame.kind] = frame;
+    if (frame.kind === "run" || frame.kind === "prompts") this.cache.clear();
     if (frame.kind !== "run") return;
-    this.cache.clear();
     if (this.theory !== this.prediction) this.law = null;
     this.theory = this.prediction;
   }
@@ -36,6 +36,7 @@ export class Known {
   /** When the run will end. */
   get end() { return this.prediction?.until ?? 1; }
 
+  /** What is computed once from the run and the prompts that are shown. */
   remember(name, compute) {
     if (!this.cache.has(name)) this.cache.set(name, compute());
     return this.cache.get(name);
@@ -66,14 +67,16 @@ export class Known {
     if (!this.theory?.points.length || !this.has("effective_map")) return null;
     const { points, arrays } = this.theory, { basis } = arrays, amplitude = arrays.amplitude?.data;
     if (!amplitude) return null;
-    const map = this.map(place), size = amplitude.length;
+    const { data, strides } = this.array("effective_map"), size = amplitude.length;
+    const begin = this.seed * strides[0] + place * strides[1], vectors = basis.data;
     const own = new Float64Array(size);
     let whole = 0;
     for (let a = 0; a < size; a++)
       for (let b = 0; b < size; b++) {
-        const value = map[a * size + b];
+        const value = data[begin + a * size + b];
         whole += value * value;
-        for (let d = 0; d < size; d++) own[d] += basis.at(a, d) * value * basis.at(b, d);
+        for (let d = 0; d < size; d++)
+          own[d] += vectors[a * size + d] * value * vectors[b * size + d];
       }
     if (!Number.isFinite(whole)) return null;
     let best = null;
@@ -128,11 +131,13 @@ export class Known {
 
   /** The mean square between the model's answers and those of every algorithm. */
   distances(place = this.now) {
-    const own = this.answers(place), { answers } = this.prompts.arrays;
-    return this.prompts.names.map((_, row) => {
-      let sum = 0;
-      own.forEach((value, prompt) => { sum += (value - answers.at(row, prompt)) ** 2; });
-      return sum / own.length;
+    return this.remember(`distances ${this.seed} ${place}`, () => {
+      const own = this.answers(place), { answers } = this.prompts.arrays;
+      return this.prompts.names.map((_, row) => {
+        let sum = 0;
+        own.forEach((value, prompt) => { sum += (value - answers.at(row, prompt)) ** 2; });
+        return sum / own.length;
+      });
     });
   }
 }

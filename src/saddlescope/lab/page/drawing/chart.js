@@ -17,6 +17,18 @@ export function brief(value) {
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
+/** Where the numbers of a picture lie in a box. */
+function positions(picture, box) {
+  const share = ({ low, high, scale }) => {
+    if (scale !== "log") return (value) => (value - low) / (high - low);
+    const width = Math.log(high / low);
+    return (value) => Math.log(Math.max(value, 1e-300) / low) / width;
+  };
+  const across = share(picture.x), up = share(picture.y);
+  return [(value) => box.x + box.width * across(value),
+          (value) => box.y + box.height * (1 - up(value))];
+}
+
 /** The lines and marks of a picture, with the positions of numbers given as functions. */
 export function drawContent(pen, picture, X, Y, box) {
   const faint = own("faint"), { ratio } = pen;
@@ -134,9 +146,8 @@ export class Chart {
   drawn(plot) {
     const { left: x, top: y, width, height } = plot.bbox;
     const pen = new CanvasPen(plot.ctx, devicePixelRatio);
-    const X = (value) => plot.valToPos(value, "x", true), Y = (value) => plot.valToPos(value, "y", true);
-    pen.clipped(x, y, width, height, () =>
-      drawContent(pen, this.picture, X, Y, { x, y, width, height }));
+    const box = { x, y, width, height }, [X, Y] = positions(this.picture, box);
+    pen.clipped(x, y, width, height, () => drawContent(pen, this.picture, X, Y, box));
   }
 
   moveTo(time) {
@@ -168,11 +179,7 @@ export function ticks({ low, high, scale }, count = 6) {
 /** The whole chart with a pen, axes included. */
 export function drawChart(pen, picture, width, height) {
   const box = { x: 56, y: 30, width: width - 76, height: height - 78 };
-  const place = ({ low, high, scale }, value) =>
-    scale === "log" ? Math.log(Math.max(value, 1e-300) / low) / Math.log(high / low)
-                    : (value - low) / (high - low);
-  const X = (value) => box.x + box.width * place(picture.x, value);
-  const Y = (value) => box.y + box.height * (1 - place(picture.y, value));
+  const [X, Y] = positions(picture, box);
   const faint = own("faint"), grid = own("grid");
   for (const value of ticks(picture.x)) {
     pen.line([[X(value), box.y], [X(value), box.y + box.height]], { colour: grid, width: 1 });

@@ -10,7 +10,11 @@ export function timeAxis(known) {
 }
 
 /** A column of numbers over all records. */
-export const column = (known, value) => Array.from({ length: known.points }, (_, at) => value(at));
+export function column(known, value) {
+  const numbers = new Array(known.points);
+  for (let at = 0; at < numbers.length; at++) numbers[at] = value(at);
+  return numbers;
+}
 
 export function timeColumns(known) {
   const columns = { time: Array.from(known.time) };
