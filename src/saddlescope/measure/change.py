@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,7 @@ class ChangePoint:
         """Half-way in the logarithm of time, where the fitted curve is midway."""
         return float(np.sqrt(self.onset * self.end))
 
-    def is_abrupt(self, factor: float = np.e, explained: float = 0.9) -> bool:
+    def is_abrupt(self, factor: float = math.e, explained: float = 0.9) -> bool:
         """Whether the way takes no more than such a factor of time, and the fit tells the curve.
 
         >>> slow = ChangePoint(onset=100.0, end=400.0, before=0.0, after=-3.0, explained=0.98)

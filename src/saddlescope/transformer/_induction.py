@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -219,7 +220,7 @@ class InductionExperiment(AbstractExperiment):
 
 
 def emergence(
-    dataset: object, by: object = Sign.score, *, factor: object = np.e, explained: object = 0.9
+    dataset: object, by: object = Sign.score, *, factor: object = math.e, explained: object = 0.9
 ) -> xr.DataArray:
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 
