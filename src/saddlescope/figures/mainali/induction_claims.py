@@ -41,7 +41,7 @@ DECAYING = InductionBounds(0.02, 2.3, (0.6, 0.04), 1.8)
 """Of the same with a learning rate that falls to 0."""
 
 _WHOLE = InductionBounds(0.12, 2.5, (0.59, 0.06), 1.2)
-# Decoders so small differ from seed to seed, and the rank of one layer wanders too.
+# So small a decoder comes further before it learns to induce, and one layer's rank wanders too.
 _SMALL = InductionBounds(0.06, 1.8, (0.62, 0.09), 1.15)
 
 
