@@ -25,9 +25,10 @@ class InductionRecorded(AbstractRecordedInduction):
         "`python -m saddlescope.transformer.recorded FOLDER repeated-constant-1 …`; the metrics "
         "are as recorded. Curves are medians of three seeds, bands their range, thin lines the "
         "heads of the first. In-context learning emerges within a record of the same step in all "
-        "seeds of a depth; in one seed of three layers and one of four without a head that matches "
-        "prefixes well on the probes. The drift between records, which no later step can change, "
-        "is largest at the emergence and then stays: the subspaces go on turning."
+        "seeds of a depth; in one seed of three layers and one of four without a head that "
+        "matches prefixes well on the probes. The drift between records, which no later step can "
+        "change, is largest around the emergence, with one layer around its slower fall, and then "
+        "stays: the subspaces go on turning."
     )
     metrics = "repeated-constant"
 
