@@ -26,6 +26,7 @@ _DIMENSIONS = (4, 16, 64, 128, 256, 512, 1024)
 # Above this, fixed costs are a GPU's.
 _LARGE_ON_A_GPU = 512
 _ON_A_GPU = (256, _LARGE_ON_A_GPU, 1024, 2048, 4096)
+_RANK = 16
 _PROMPTS = (2_000, 8_000, 32_000, 128_000)
 
 
@@ -108,6 +109,16 @@ def _sweeps() -> tuple[Sweep, ...]:
             lambda size, times: _step(_askew_task(size), 8, 1, 1, times),
             in_quick=False,
         ),
+        Sweep(
+            f"a step, H = 8, covariance of rank {_RANK}",
+            "D",
+            dimensions[dimensions.index(64) if 64 in dimensions else 0 :],
+            large,
+            0,
+            "HRr²: what no weight feels is left out",
+            lambda size, times: _step(_low_rank_task(size), 8, 1, 1, times),
+            in_quick=False,
+        ),
     )
     if is_gpu:
         return by_dimension
@@ -184,6 +195,15 @@ def _askew_task(dimension: int) -> ss.InContextRegression:
         context_length=CONTEXT_LENGTH,
         query_covariance=ss.Spectrum(spectrum.eigenvalues, basis),
     )
+
+
+def _low_rank_task(dimension: int) -> ss.InContextRegression:
+    """Inputs in a random subspace."""
+    generator = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(generator.standard_normal((dimension, dimension)))
+    eigenvalues = np.zeros(dimension)
+    eigenvalues[:_RANK] = ss.Spectrum.power_law(_RANK).eigenvalues
+    return ss.InContextRegression(ss.Spectrum(eigenvalues, basis), context_length=CONTEXT_LENGTH)
 
 
 def _first(prompts: ss.Prompts, count: int) -> ss.Prompts:

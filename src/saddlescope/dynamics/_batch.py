@@ -143,7 +143,7 @@ def _check_memory(prepared: Sequence[Prepared], layout: Layout) -> None:
 
 
 def shape_of(prepared: Prepared) -> Shape:
-    return prepared.setting.model, prepared.setting.task.dimension
+    return prepared.setting.model, prepared.problem.dimension
 
 
 def can_be_padded(prepared: Prepared, dimension: int | None = None) -> bool:

@@ -16,6 +16,7 @@ from saddlescope.attention.starts import check_weights_fit
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics._evaluate import evaluate_path
 from saddlescope.dynamics._frame import RecordShape
+from saddlescope.dynamics._moving import Moving
 from saddlescope.dynamics._summarise import half_learned, plateau_levels
 from saddlescope.dynamics._summary import RunSummary, Summary, last_losses
 from saddlescope.dynamics.kernels.choice import choose_kernel
@@ -61,18 +62,19 @@ class Prepared:
         clock_start = 0.0 if method.counts_steps else time_start
         if method.end <= clock_start:
             raise InvalidInput("until", method.end, f"the run begins at time {clock_start:g}")
-        layout = Layout.of(model, task.dimension)
         self.together = setting.record.together(len(setting.seeds))
         """How many seeds are carried out at once."""
-        _check_memory(setting, layout, self.together)
+        _check_memory(setting, Layout.of(model, task.dimension), self.together)
         # Stochastic steps need no exact loss: without one it is recorded on probe prompts.
         probing = method.is_stochastic and not model.has_exact_loss
         objective = model.objective(task.probes(_PROBES) if probing else task)
-        risk, self.basis = objective.risk, objective.basis
+        self.basis = objective.basis
+        self.moving, risk = Moving.of(setting, objective.risk)
+        layout = self.moving.layout
         self.grid: AnyArray = setting.record.grid(
             clock_start, method.end, whole=method.counts_steps
         )
-        group = group_size(self.together, layout.size, task.dimension)
+        group = group_size(self.together, layout.size, layout.dimension)
         self.kernel = choose_kernel([method], model, risk, layout, self.together)
         """The GPU kernel that carries it out, or the batch that it is in."""
         pace, threshold = 1 / self.time_unit(risk), _threshold(setting, risk)
@@ -91,7 +93,8 @@ class Prepared:
                 risk=jax.device_put(risk),
                 grid=jax.device_put(self.grid),
                 points=jax.device_put(len(self.grid)),
-                size=jax.device_put(float(layout.size)),
+                # Means are over all weights, as if those that rest were there.
+                size=jax.device_put(float(self.moving.whole.size)),
                 pace=jax.device_put(pace),
                 threshold=jax.device_put(threshold),
                 marks=None if marks is None else Marks(*jax.device_put(marks)),
@@ -100,7 +103,7 @@ class Prepared:
     def restarted(self, setting: Setting) -> Prepared:
         """The same for a setting of the same parts, which differs in its start or its seeds."""
         together = setting.record.together(len(setting.seeds))
-        _check_memory(setting, self.problem.layout, together)
+        _check_memory(setting, self.moving.whole, together)
         other = copy(self)
         other.setting, other.together = setting, together
         return other
@@ -120,16 +123,20 @@ class Prepared:
         return np.array(self.setting.seeds)
 
     def starts(self, seeds: AnyArray) -> FloatArray:
+        """The initial weights of seeds that may move, flat, in the coordinates of the risk."""
+        return self.moving.pick(self._all_starts(seeds))
+
+    def _all_starts(self, seeds: AnyArray) -> FloatArray:
         """The initial weights of seeds, flat and in the coordinates of the risk, [S, n]."""
         setting = self.setting
-        vectors = np.empty((len(seeds), self.problem.layout.size))
+        vectors = np.empty((len(seeds), self.moving.whole.size))
 
         def fill(first: int) -> None:
             own = slice(first, first + _STARTS_TOGETHER)
             weights = setting.init.ensemble(setting.model, setting.task, seeds[own])
             if self.basis is not None:
                 weights = _linear(setting.model).rotate(weights, self.basis)
-            vectors[own] = self.problem.layout.pack(weights)
+            vectors[own] = self.moving.whole.pack(weights)
 
         on_all_cores(fill, range(0, len(seeds), _STARTS_TOGETHER))
         return vectors
@@ -199,6 +206,10 @@ class Prepared:
             self.flow_time(np.where(np.isfinite(times), times, np.nan))
             for times in (drops, learned)
         )
+        if halves:
+            # What has no power is never learned.
+            missing = self.moving.whole.dimension - halves
+            learned = np.pad(learned, ((0, 0), (0, missing)), constant_values=np.nan)
         return Summary.of(drops, levels, learned, outcomes.are(Result.DIVERGED))
 
     def _derived(self, weights: Weights) -> Weights:
@@ -210,7 +221,7 @@ class Prepared:
         lead = next(iter(weights.values())).shape[:2]
         return {
             name: larger[name][tuple(map(slice, (*lead, *own)))]
-            for name, own in _derived_shapes(model, self.problem.layout.shapes)
+            for name, own in _derived_shapes(model, self.moving.whole.shapes)
         }
 
     def _test_losses(self, weights: Weights) -> Weights:
@@ -244,8 +255,10 @@ class Prepared:
         return Outcomes.by_result(ended, dict(zip(failed.tolist(), messages, strict=True)))
 
     def _name(self, vectors: FloatArray) -> Weights:
-        """Flat weights, named, in the user's coordinates."""
-        weights = self.problem.layout.unpack(vectors)
+        """Flat weights of all seeds, named, in the user's coordinates."""
+        if not self.moving.is_all:
+            vectors = self.moving.put_back(vectors, self._all_starts(self.seeds))
+        weights = self.moving.whole.unpack(vectors)
         if self.basis is None:
             return weights
         basis = self.basis.T.astype(vectors.dtype)

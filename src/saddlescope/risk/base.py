@@ -42,6 +42,17 @@ class AbstractRisk(eqx.Module):
         """
         return None
 
+    def felt_dimensions(self) -> int | None:
+        """How many dimensions come before the last ones that have no power; None if not known.
+
+        No weight of those moves, nor does any other weight feel it.
+        """
+        return None
+
+    def trimmed(self, dimension: int) -> AbstractRisk:
+        """The same loss in its first dimensions alone, which are all that are felt."""
+        raise NotImplementedError
+
 
 class AbstractMapRisk(AbstractRisk):
     r"""A loss of the coefficients $W$ (or θ, T5) and its force $-\frac12\partial L/\partial W$."""

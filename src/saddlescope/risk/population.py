@@ -50,6 +50,13 @@ class DiagonalRisk(AbstractMapRisk):
         drive, curvature = (_pad(matrix, dimension) for matrix in (self.drive, self.curvature))
         return DiagonalRisk(self.gain, self.label_power, drive, curvature)
 
+    def felt_dimensions(self) -> int:
+        return _felt(self.drive, self.curvature)
+
+    def trimmed(self, dimension: int) -> DiagonalRisk:
+        drive, curvature = (_trim(matrix, dimension) for matrix in (self.drive, self.curvature))
+        return DiagonalRisk(self.gain, self.label_power, drive, curvature)
+
 
 class DenseRisk(AbstractMapRisk):
     r"""The population loss of covariances that do not commute: $G = C - B W \Lambda_q$."""
@@ -76,10 +83,45 @@ class DenseRisk(AbstractMapRisk):
         matrices = (_pad(matrix, dimension) for matrix in (self.drive, self.summary, self.query))
         return DenseRisk(self.gain, self.label_power, *matrices)
 
+    def felt_dimensions(self) -> int:
+        return _felt(self.drive, self.summary, self.query)
+
+    def trimmed(self, dimension: int) -> DenseRisk:
+        matrices = (_trim(matrix, dimension) for matrix in (self.drive, self.summary, self.query))
+        return DenseRisk(self.gain, self.label_power, *matrices)
+
 
 def _pad(matrix: Float[Array, "D D"], dimension: int) -> FloatArray:
     """A matrix with zeros in further dimensions."""
     return np.pad(np.asarray(matrix), (0, dimension - len(matrix)))
+
+
+def _trim(matrix: Float[Array, "D D"], dimension: int) -> FloatArray:
+    """The first dimensions of a matrix."""
+    return np.asarray(matrix)[:dimension, :dimension]
+
+
+def _felt(*matrices: Float[Array, "D D"]) -> int:
+    """The dimensions before the last ones in which all matrices are zero, to rounding."""
+    felt = np.zeros(len(matrices[0]), bool)
+    for matrix in matrices:
+        sizes = np.abs(np.asarray(matrix))
+        most = np.maximum(sizes.max(0), sizes.max(1))
+        felt |= most > _rounding(len(sizes)) * most.max()
+    return max(felt.size - int(felt[::-1].argmax()), 1)
+
+
+def _rounding(dimension: int) -> float:
+    """The share of the largest eigenvalue of a covariance that its others are known to."""
+    return float(dimension * np.finfo(float).eps)
+
+
+def _support(*covariances: FloatArray) -> FloatArray | None:
+    """A basis that begins with the directions in which there is any power; None if all are."""
+    total = np.sum([matrix / np.abs(matrix).max() for matrix in covariances], axis=0)
+    values, vectors = np.linalg.eigh(total)
+    is_full = values[0] > _rounding(len(values)) * values[-1]
+    return None if is_full else np.ascontiguousarray(vectors[:, ::-1])
 
 
 def population_objective(
@@ -90,10 +132,18 @@ def population_objective(
     query: FloatArray,
     basis: FloatArray | None,
 ) -> Objective:
-    """The exact loss from its moments (T3), diagonal where they have a common `basis`."""
+    """The exact loss from its moments (T3), diagonal where they have a common `basis`.
+
+    Where they have none, but leave directions out, these come last.
+    """
     factor, power = np.float64(gain), np.float64(label_power)
     if basis is None:
-        return Objective(DenseRisk(factor, power, drive, summary, query))
+        basis = _support(summary, query)
+        if basis is not None:
+            drive, summary, query = (
+                product(product(basis.T, matrix), basis) for matrix in (drive, summary, query)
+            )
+        return Objective(DenseRisk(factor, power, drive, summary, query), basis)
     drive, summary, query = (
         (product(basis.T, matrix) * basis.T).sum(1) for matrix in (drive, summary, query)
     )
