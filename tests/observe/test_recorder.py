@@ -159,6 +159,8 @@ def test_a_function_of_ones_own_is_asked(tmp_path):
     )
 
 
+# Of Python 3.13.0 alone, by torch's compiler.
+@pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")
 def test_compiled_and_replicated_models_are_unwrapped(tmp_path):
     model = Small()
     compiled = torch.compile(model, backend="eager")
