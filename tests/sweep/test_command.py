@@ -1,6 +1,7 @@
 """`saddlescope sweep` from the command line, and the examples."""
 
 import json
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import saddlescope as ss
 from saddlescope.cli import main, sweep
 from saddlescope.sweep import kernel
 from saddlescope.sweep.axes import Values
+from saddlescope.sweep.pools import pool_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sweeps"
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
@@ -166,6 +168,11 @@ def test_a_small_pool_is_remembered_and_a_large_one_learned_from() -> None:
     array = sweep.run(workers=0)
     few, many = array["final_loss_in_context"].mean("seed").to_numpy().ravel()
     assert few > 1.5 * many
+
+
+def test_the_dashboard_of_local_workers_shows_its_pages() -> None:
+    with pool_of(None, 1, ()) as pool, urllib.request.urlopen(str(pool.address)) as page:
+        assert "bokeh.min.js" in page.read().decode()
 
 
 @pytest.mark.parametrize(("found", "said"), [(None, "needs bokeh: pip install bokeh"), ("x", "")])

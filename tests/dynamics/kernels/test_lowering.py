@@ -17,6 +17,8 @@ FLOW = ss.GradientFlow(until=100.0)
 IN_MEMORY = Kernel(1, 128, 4, in_memory=True)
 
 
+# By JAX from 0.11 on, where it still compiles them.
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 @pytest.mark.parametrize(
     ("advance", "method", "kernel", "dimension"),
     [
