@@ -16,9 +16,12 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "docs" / "_build" / "html"
 WIDTHS = (1280, 820, 390)
 
-# What `make docs` runs, but that no tutorial is carried out and the tree of contents stays small.
+# What `make docs` runs, but that no tutorial is carried out, the tree of contents stays small and
+# no module is set as a page of source code.
 BUILD = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+EXTENSIONS = "myst_nb,sphinx.ext.autodoc,sphinx.ext.mathjax,sphinx.ext.napoleon"
 CHEAPLY = ["-D", "nb_execution_mode=off", "-D", "toc_object_entries=0"]
+CHEAPLY += ["-D", f"extensions={EXTENSIONS}"]
 # Pictures that tutorials begin with come from carrying them out.
 CHEAPLY += ["-D", "suppress_warnings=mystnb.glue"]
 

@@ -5,11 +5,11 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from tests.shell import AS_A_SHELL
 
 from saddlescope.cli import main
 
@@ -52,18 +52,17 @@ def test_the_help_has_examples_and_fields(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def served() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-m", "saddlescope", "lab", "--port", "0", "--no-browser"]
-    process = subprocess.Popen(
-        [*command, "--heads", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    command = ["-m", "saddlescope", "lab", "--port", "0", "--no-browser", "--heads", "3"]
+    with subprocess.Popen(
+        [*AS_A_SHELL, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    found = re.search(r"http://127\.0\.0\.1:\d+/#\S+", line)
-    assert found is not None, line
-    yield process, found[0]
-    process.kill()
-    process.wait()
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/#\S+", line)
+        assert found is not None, line
+        yield process, found[0]
+        process.kill()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -8,13 +8,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.shell import AS_A_SHELL
 
 from saddlescope.running.files import files_in
 
@@ -80,13 +80,6 @@ main()
 """
 
 
-# Ctrl-C counts, even where the tests were started with it ignored.
-AS_A_SHELL = (
-    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
-
-
 @dataclass
 class Commands:
     """Starts commands that share what they compile."""
@@ -97,7 +90,7 @@ class Commands:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start Python, with Ctrl-C as a shell leaves it."""
         process = subprocess.Popen(
-            [sys.executable, "-c", AS_A_SHELL, *words],
+            [*AS_A_SHELL, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

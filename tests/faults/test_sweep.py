@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.conftest import Soak
-from tests.faults.test_interruption import AS_A_SHELL
+from tests.shell import AS_A_SHELL
 
 from saddlescope.running.files import files_in
 
@@ -100,7 +100,7 @@ class Client:
 
     def start(self, store: Path, *words: str) -> subprocess.Popen[str]:
         plan = str(self.folder / "plan.toml")
-        command = [sys.executable, "-c", AS_A_SHELL, "-c", CLIENT, "sweep", plan]
+        command = [*AS_A_SHELL, "-c", CLIENT, "sweep", plan]
         process = subprocess.Popen(
             [*command, "--out", str(store), *words],
             stdout=subprocess.PIPE,
