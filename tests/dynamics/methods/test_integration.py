@@ -12,6 +12,7 @@ import saddlescope as ss
 from saddlescope.dynamics._job import Job
 from saddlescope.dynamics.methods import _integration
 from saddlescope.dynamics.methods._integration import FlowState
+from saddlescope.running import programs
 
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
 MODEL = ss.SeparateAttention(heads=3)
@@ -54,6 +55,15 @@ def test_segments_of_any_length_make_one_path() -> None:
         for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(whole), strict=True):
             np.testing.assert_array_equal(one, other)
         assert (np.diff(np.asarray(state.solver.time)) != 0).any(), "each seed has its own steps"
+
+
+def test_a_second_segment_takes_the_program_of_the_first() -> None:
+    with jax.enable_x64(True):
+        job = make_job(ss.GradientFlow(until=2000))
+        state, _ = job.setting.method.advance(job.prepared.problem, job.begin()[0], 5)
+        before = programs._count
+        job.setting.method.advance(job.prepared.problem, state, 5)
+    assert programs._count == before
 
 
 def test_records_are_where_the_grid_is_and_not_where_the_steps_are() -> None:

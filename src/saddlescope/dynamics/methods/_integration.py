@@ -161,7 +161,7 @@ def begin(problem: Problem[Control], weights: Float[Array, "S n"]) -> FlowState:
             steepest=_unit(vector),
             steps=jnp.asarray(0),
             bound=jnp.asarray(0),
-            is_stiff=problem.rule.most_steps == 0,
+            is_stiff=jnp.asarray(problem.rule.most_steps == 0, dtype=bool),
         )
 
     records = Records.begin(problem, weights)
