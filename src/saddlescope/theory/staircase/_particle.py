@@ -75,7 +75,7 @@ class Particles:
         drive: Float[np.ndarray, "n D"],
     ) -> tuple[Particles, Float[np.ndarray, " n"]]:
         """Heads of given v, A and B, and the sign of θ that they move towards."""
-        moves = drive.any(0)
+        moves = np.asarray(drive.any(0))
         if not moves.all():
             # One is kept where there is none.
             moves[0] |= not moves.any()
@@ -127,13 +127,10 @@ class Particles:
             base, width = lowest.copy(), over.copy()
             if has_root.any():
                 own = np.flatnonzero(has_root)
-                parts = [
-                    np.take(part, own, axis=-1)
-                    for part in (value, rising, falling, drive, lowest, over)
-                ]
-                root = _root(*parts)
-                base[own], width[own] = root, np.abs(root - parts[4])
-                ahead[:, own], behind[:, own] = _moved(*parts[1:4], root)
+                up, down, rates = (np.take(part, own, axis=1) for part in (rising, falling, drive))
+                base[own] = _root(value[own], up, down, rates, lowest[own], over[own])
+                width[own] = np.abs(base[own] - lowest[own])
+                ahead[:, own], behind[:, own] = _moved(up, down, rates, base[own])
             turns = has_root & (lowest > 0)
             onward = np.where(turns, behind, ahead)
             near = 2 * np.arcsinh(np.sqrt(np.abs(base) / (2 * width)))
