@@ -125,6 +125,27 @@ def test_after_a_win_the_race_goes_back_to_where_nobody_felt_the_winner(paper, m
     assert 2 * share**3 - share**6 < 1e-4
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+def test_what_is_felt_at_the_end_of_a_step_is_what_is_felt_where_the_next_begins(
+    paper, monkeypatch, rank
+):
+    known = []
+    feel = Race._feel
+
+    def watched(self):
+        known.append(self._felt is not None)
+        felt, anew = feel(self), self._standing.heads.felt(self._now.rows)
+        for name, own in vars(anew).items():
+            np.testing.assert_allclose(getattr(felt, name), own, rtol=1e-9, atol=1e-12)
+        return felt
+
+    monkeypatch.setattr(Race, "_feel", watched)
+    model = SeparateAttention(4, rank)
+    weights = RandomStart(0.02).ensemble(model, paper, np.arange(3))
+    assert np.isfinite(predict_staircases(model, paper, weights, 6e4).time[:, 0]).all()
+    assert 0.5 < np.mean(known) < 1
+
+
 def test_a_winner_that_has_nothing_of_the_next_mode_waits_for_ever():
     """However long another head takes: what is not there does not grow."""
     task, model = InContextRegression([0.4, 0.3], 31), SeparateAttention(2, rank=2)

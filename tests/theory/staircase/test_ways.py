@@ -10,12 +10,15 @@ from saddlescope.theory.staircase._ways import Ways, soonest_runaways
 DRIVE = np.array([0.16, 0.09, 0.04, 0.01])
 
 
-def draw(count, drive=DRIVE, seed=0, values=0.02):
+def random_pairs(count, dimension, seed, values=0.02):
     generator = np.random.default_rng(seed)
-    keys, queries = 0.01 * generator.normal(size=(2, count, 1, drive.size))
-    value = values * generator.normal(size=count)
+    keys, queries = 0.01 * generator.normal(size=(2, count, 1, dimension))
+    return values * generator.normal(size=count), keys + queries, keys - queries
+
+
+def draw(count, drive=DRIVE, seed=0, values=0.02):
     every = np.broadcast_to(drive, (count, drive.size))
-    return Particles.of_pairs(value, keys + queries, keys - queries, every)[0]
+    return Particles.of_pairs(*random_pairs(count, drive.size, seed, values), every)[0]
 
 
 def test_one_mode_is_carlsons_integral():
@@ -36,6 +39,17 @@ def test_twice_the_panels_change_nothing(values, monkeypatch):
     twice = Ways.of(heads)
     assert twice.head.size > 1.5 * once.head.size
     np.testing.assert_allclose(once.runaway, twice.runaway, rtol=2e-10)
+
+
+def test_a_mode_a_million_times_weaker_changes_next_to_nothing():
+    """Though the minimum of F is looked for from where it would have it, very far away."""
+    drive = np.array([0.8, 1e-6])
+    (one, _), (both, _) = (
+        Particles.of_pairs(value, sums[..., :count], differences[..., :count], drives)
+        for count, drives in ((1, np.full((500, 1), drive[0])), (2, np.tile(drive, (500, 1))))
+        for value, sums, differences in [random_pairs(500, 2, seed=4)]
+    )
+    np.testing.assert_allclose(Ways.of(both).runaway, Ways.of(one).runaway, rtol=1e-3)
 
 
 def test_a_head_is_carried_on_as_its_equation_says():

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from saddlescope.checks import AnyArray, FloatArray
-from saddlescope.theory.staircase._heads import Felt
+from saddlescope.theory.staircase._felt import Felt
 from saddlescope.theory.staircase._standing import Standing
 
 
@@ -22,7 +22,7 @@ def turn_to_modes(
     """Turn states, in place, so that what each seed's winner has learned is its mode."""
     for seed, (head, mode) in enumerate(zip(heads.tolist(), modes.tolist(), strict=True)):
         free = _same(standing, mode) & ~standing.order.given[:, seed]
-        _mirror(standing, felt.own[..., seed], head, free, mode, seed, moments)
+        _mirror(standing, felt, head, free, mode, seed, moments)
 
 
 def turn_after_winners(
@@ -40,7 +40,7 @@ def turn_after_winners(
                 free = _same(standing, mode) & ~taken
                 taken[mode] = True
                 every = (*moments, felt.velocity)
-                _mirror(standing, felt.own[..., seed], head, free, mode, seed, every)
+                _mirror(standing, felt, head, free, mode, seed, every)
 
 
 def _same(standing: Standing, mode: int) -> Bool[np.ndarray, " D"]:
@@ -49,7 +49,7 @@ def _same(standing: Standing, mode: int) -> Bool[np.ndarray, " D"]:
 
 def _mirror(
     standing: Standing,
-    own: FloatArray,
+    felt: Felt,
     head: int,
     among: Bool[np.ndarray, " D"],
     mode: int,
@@ -60,7 +60,8 @@ def _mirror(
     free = np.flatnonzero(among)
     if free.size < 2:
         return
-    block = own[head][np.ix_(free, free)]
+    keys, queries = felt.beside[head, :, :, free, seed].transpose(1, 2, 0)
+    block = felt.value[head, seed] * keys.T @ queries
     direction = np.linalg.eigh(block + block.T)[1][:, -1]
     direction *= np.where(direction[free == mode] < 0, -1.0, 1.0)
     across = direction - (free == mode)
@@ -70,5 +71,4 @@ def _mirror(
     for moment in moments:
         for part in standing.heads.parts(moment)[1:]:
             part[:, :, free, seed] = part[:, :, free, seed] @ mirror
-    own[:, free] = np.einsum("de,hef->hdf", mirror, own[:, free])
-    own[:, :, free] = own[:, :, free] @ mirror
+    felt.beside[..., free, seed] = felt.beside[..., free, seed] @ mirror

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
+from saddlescope.theory.staircase._felt import Felt
 from saddlescope.theory.staircase._order import Order
 from saddlescope.theory.staircase._single_pairs import SinglePairs
 
@@ -44,22 +45,11 @@ class Spans:
 
     def at(self, seeds: AnyArray) -> Spans:
         """Those of some seeds."""
-        return Spans(self.left[..., seeds], self.right[..., seeds])
+        return Spans(*(np.take(span, seeds, axis=3) for span in (self.left, self.right)))
 
     def where(self, mask: Bool[np.ndarray, " S"], other: Spans) -> Spans:
         """These in the seeds of a mask, the others elsewhere."""
         return Spans(np.where(mask, self.left, other.left), np.where(mask, self.right, other.right))
-
-
-@dataclass(frozen=True, eq=False)
-class Felt:
-    """What the heads of one moment feel."""
-
-    velocity: Float[np.ndarray, "H n S"]
-    own: Float[np.ndarray, "H D D S"]
-    """$P W_i P'$ of every head."""
-    falls: Float[np.ndarray, "H S"]
-    """By how much each lowers the loss, given those that it feels."""
 
 
 class Heads:
@@ -73,28 +63,26 @@ class Heads:
     """
 
     def __init__(self, modes: Modes, pairs: int, order: Order, spans: Spans) -> None:
-        self._modes, self._pairs = modes, pairs
-        self.damping = np.outer(modes.summary, modes.query_eigenvalues)
-        r"""$b_d\kappa_e$."""
-        self._damping = self.damping[:, :, None]
+        self._pairs = pairs
         settled = (order.held & order.settled[:, None]).any(0)
-        dimension = modes.dimension
         standing = np.where(settled, modes.amplitude[:, None], 0.0)
-        force = np.zeros((dimension, dimension, settled.shape[1]))
-        every = np.arange(dimension)
-        self._diagonal = modes.drive[:, None] - np.diagonal(self.damping)[:, None] * standing
-        force[every, every] = self._diagonal
-        self._force = force
         fallen: FloatArray = (standing * modes.drive[:, None]).sum(0)
         self.settled_fall = fallen
         """By how much those that stand still lower the loss, [S]."""
+        self._open = np.where(settled, 0.0, 1.0)
+        damping = modes.summary * modes.query_eigenvalues
+        diagonal = modes.drive[:, None] - damping[:, None] * standing
+        self._single = SinglePairs(modes, order, self._open, diagonal) if pairs == 1 else None
+        if pairs == 1:
+            return
+        self._damping = np.outer(modes.summary, modes.query_eigenvalues)[:, :, None]
+        every = np.arange(modes.dimension)
+        self._force = np.zeros((modes.dimension, *diagonal.shape))
+        self._force[every, every] = diagonal
         feels = order.before & order.moving[None]
         self._feels = feels.astype(float) if feels.any() else None
-        self._open = np.where(settled, 0.0, 1.0)
-        self._open_maps = self._open[:, None] * self._open
         self._outside: tuple[FloatArray, ...] = ()
-        self._single = SinglePairs(modes, order, self._open, self._diagonal) if pairs == 1 else None
-        if self._feels is not None and pairs > 1:
+        if self._feels is not None:
             self._outside = (
                 _without(self._feels, spans.left, np.sqrt(modes.summary)),
                 _without(self._feels, spans.right, np.sqrt(modes.query_eigenvalues)),
@@ -106,54 +94,49 @@ class Heads:
 
     def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:
         """The velocity of every head (T3), and what it lowers the loss by."""
-        own = self._own(rows)
-        force = self._felt_force(own)
+        if self._single is not None:
+            return self._single.felt(rows)
+        value, keys, queries = self.parts(rows)
+        beside = self._beside(keys, queries)
+        own, force = self._forces(value, beside)
         damped = self._damping * own
-        falls = np.einsum("hdes,hdes->hs", self._maps(rows), force + force)
-        falls -= np.einsum("hdes,hdes->hs", damped, own)
-        single = self._single
-        velocity = self._velocity(rows, force - damped) if single is None else single.velocity(rows)
-        return Felt(velocity, own, falls)
+        size = np.einsum("hdes,hdes->hs", damped, own)
+        maps = np.einsum("hrds,hres->hdes", keys, queries)
+        maps *= value[:, None, None]
+        falls = np.einsum("hdes,hdes->hs", maps, force + force) - size
+        return Felt(self._velocity(rows, force - damped), falls, size, value, beside)
 
     def velocity(self, rows: Float[np.ndarray, "H n S"]) -> Float[np.ndarray, "H n S"]:
         """The velocity alone."""
         if self._single is not None:
             return self._single.velocity(rows)
-        own = self._own(rows)
-        return self._velocity(rows, self._felt_force(own) - self._damping * own)
-
-    def _maps(self, rows: FloatArray) -> FloatArray:
-        """The map of each head."""
         value, keys, queries = self.parts(rows)
-        maps: FloatArray = np.einsum("hrds,hres->hdes", keys, queries)
-        maps *= value[:, None, None]
-        return maps
+        own, force = self._forces(value, self._beside(keys, queries))
+        return self._velocity(rows, force - self._damping * own)
 
-    def _own(self, rows: FloatArray) -> FloatArray:
-        """What of the map of each lies outside of what others hold."""
-        if self._feels is None:
-            return self._maps(rows) * self._open_maps
-        value, keys, queries = self.parts(rows)
-        kept = (
-            [part[:, None] for part in self._single.beside(keys[:, 0], queries[:, 0])]
-            if self._single is not None
-            else [
+    def _beside(self, *pairs: FloatArray) -> Float[np.ndarray, "H 2 R D S"]:
+        """What of keys and queries lies outside of what others hold."""
+        kept = np.stack(
+            [
                 np.einsum("hdes,hres->hrds", outside, part)
-                for outside, part in zip(self._outside, (keys, queries), strict=True)
+                for outside, part in zip(self._outside, pairs, strict=True)
             ]
+            if self._outside
+            else pairs,
+            axis=1,
         )
-        own: FloatArray = np.einsum("hrds,hres->hdes", *kept)
-        own *= value[:, None, None]
-        own *= self._open_maps
-        return own
+        kept *= self._open
+        return kept
 
-    def _felt_force(self, own: FloatArray) -> FloatArray:
-        """The force of what each head feels besides itself."""
+    def _forces(self, value: FloatArray, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The own map of each head, and the force of what it feels besides itself."""
+        own = np.einsum("hrds,hres->hdes", beside[:, 0], beside[:, 1])
+        own *= value[:, None, None]
         if self._feels is None:
-            return self._force[None]
+            return own, self._force[None]
         others = np.einsum("ijs,jdes->ides", self._feels, own)
         others *= self._damping
-        return np.subtract(self._force, others, out=others)
+        return own, np.subtract(self._force, others, out=others)
 
     def _velocity(self, rows: FloatArray, force: FloatArray) -> FloatArray:
         value, keys, queries = self.parts(rows)

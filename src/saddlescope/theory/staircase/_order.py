@@ -32,7 +32,7 @@ class Order:
 
     def of(self, seeds: AnyArray) -> Order:
         """A copy of some seeds."""
-        return Order(self.place[:, seeds], self.held[:, :, seeds], self.settled[:, seeds])
+        return Order(*(np.take(own, seeds, axis=-1) for own in vars(self).values()))
 
     def awarded(self, seeds: AnyArray, heads: AnyArray, modes: AnyArray) -> Order:
         """After a head has won a mode in each of some seeds."""

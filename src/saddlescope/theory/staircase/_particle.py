@@ -22,7 +22,7 @@ _FAR = 1e12
 # Newton's steps at most: to the minimum of F, and to its root.
 _TO_MINIMUM, _TO_ROOT = 30, 30
 # The last of them: to the minimum in units of 1/c, to a root as a share of its distance from it.
-_LAST_STEP = 1e-8
+_LAST_STEP = 1e-7
 # F is known to this share of its terms.
 _ROUNDING = 1e-13
 # A minimum within this of the start, in units of 1/c, is not behind it.
@@ -75,6 +75,11 @@ class Particles:
         drive: Float[np.ndarray, "n D"],
     ) -> tuple[Particles, Float[np.ndarray, " n"]]:
         """Heads of given v, A and B, and the sign of θ that they move towards."""
+        moves = np.asarray(drive.any(0))
+        if not moves.all():
+            # One is kept where there is none.
+            moves[0] |= not moves.any()
+            sums, differences, drive = (own[..., moves] for own in (sums, differences, drive))
         rising, falling = (
             np.ascontiguousarray(np.einsum("nrd,nrd->dn", own, own)) / 4
             for own in (sums, differences)
@@ -100,8 +105,9 @@ class Particles:
         # A mode that a head has nothing of does not move it.
         drive = np.where((rising > 0) | (falling > 0), drive, 0.0)
         ahead_at_start, behind_at_start = rising, falling
-        largest = np.maximum(np.maximum(rising, falling).max(0), value**2)
         driven = drive > 0
+        largest = np.where(driven, np.maximum(rising, falling), 0.0).max(0)
+        largest = np.maximum(largest, value**2)
         rising, falling = (
             np.where(driven, np.maximum(own, _NEGLIGIBLE * largest), 0.0)
             for own in (rising, falling)
@@ -120,12 +126,13 @@ class Particles:
             over = np.sqrt(2 * np.abs(bottom) / bend)
             base, width = lowest.copy(), over.copy()
             if has_root.any():
-                parts = (value, rising, falling, drive, lowest, over)
-                base[has_root] = _root(*(part[..., has_root] for part in parts))
-                width[has_root] = np.abs(base - lowest)[has_root]
+                own = np.flatnonzero(has_root)
+                up, down, rates = (np.take(part, own, axis=1) for part in (rising, falling, drive))
+                base[own] = _root(value[own], up, down, rates, lowest[own], over[own])
+                width[own] = np.abs(base[own] - lowest[own])
+                ahead[:, own], behind[:, own] = _moved(up, down, rates, base[own])
             turns = has_root & (lowest > 0)
-            rising, falling = _moved(rising, falling, drive, base)
-            onward = np.where(turns, falling, rising)
+            onward = np.where(turns, behind, ahead)
             near = 2 * np.arcsinh(np.sqrt(np.abs(base) / (2 * width)))
             start = np.where(has_root, np.where(turns, -near, near), np.arcsinh(-base / width))
             # The first of the modes to have grown by as much ends it.
@@ -140,7 +147,7 @@ class Particles:
         return cls(
             value=value,
             onward=onward,
-            backward=np.where(turns, rising, falling),
+            backward=np.where(turns, ahead, behind),
             drive=drive,
             base=base,
             at_base=np.where(has_root, 0.0, bottom),
@@ -155,7 +162,9 @@ class Particles:
 
     def some(self, own: Bool[np.ndarray, " n"]) -> Particles:
         """Some of them."""
-        return Particles(**{name: array[..., own] for name, array in vars(self).items()})
+        return Particles(
+            **{name: np.compress(own, array, axis=-1) for name, array in vars(self).items()}
+        )
 
     @property
     def is_driven(self) -> Bool[np.ndarray, " n"]:
@@ -190,32 +199,36 @@ def _height(
 def _minimum(rising: FloatArray, falling: FloatArray, drive: FloatArray) -> Float[np.ndarray, " n"]:
     """Where F is least: its slope's two parts balance, in logarithms nearly straight lines."""
     driven = drive > 0
-    own = np.where(driven, (np.log(falling) - np.log(rising)) / (4 * drive), np.nan)
+    own = np.log(falling / rising) / (4 * drive)
     some = driven.any(0)
-    low = np.where(driven, own, np.inf).min(0)
-    high = np.where(driven, own, -np.inf).max(0)
-    low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
-    at = (low + high) / 2
-    largest = drive.max(0)
-    up_first, down_first = drive * rising, drive * falling
-    unknown = np.arange(at.size)
+    low = np.where(some, np.where(driven, own, np.inf).min(0), 0.0)
+    high = np.where(some, np.where(driven, own, -np.inf).max(0), 0.0)
+    lowest = (low + high) / 2
+    unknown = np.arange(lowest.size)
+    parts = [2 * drive, drive * rising, drive * falling, low, high, lowest.copy()]
     for _ in range(_TO_MINIMUM):
-        own, begin = drive[:, unknown], at[unknown]
-        ahead, behind = _moved(up_first[:, unknown], down_first[:, unknown], own, begin)
+        rate, up_first, down_first, low, high, at = parts
+        grown = np.exp(rate * at)
+        ahead, behind = up_first * grown, down_first / grown
         up, down = np.maximum(ahead.sum(0), 1e-300), np.maximum(behind.sum(0), 1e-300)
         difference = np.log(up / down)
-        slope = 2 * ((own * ahead).sum(0) / up + (own * behind).sum(0) / down)
+        ahead /= up
+        behind /= down
+        slope = (rate * (ahead + behind)).sum(0)
         is_before = difference < 0
-        low[unknown] = np.where(is_before, begin, low[unknown])
-        high[unknown] = np.where(is_before, high[unknown], begin)
-        step = begin - difference / np.maximum(slope, 1e-300)
-        step = between(step, low[unknown], high[unknown])
-        at[unknown] = step
+        low, high = np.where(is_before, at, low), np.where(is_before, high, at)
+        step = between(at - difference / np.maximum(slope, 1e-300), low, high)
+        lowest[unknown] = step
         # The next step would be as small as the square of this one.
-        unknown = unknown[~(np.abs(step - begin) * largest[unknown] <= _LAST_STEP)]
-        if not unknown.size:
+        further = ~(np.abs(step - at) * rate.max(0) <= 2 * _LAST_STEP)
+        if not further.any():
             break
-    return at
+        unknown = unknown[further]
+        parts = [
+            np.compress(further, part, axis=-1)
+            for part in (rate, up_first, down_first, low, high, step)
+        ]
+    return lowest
 
 
 def _root(
@@ -231,18 +244,23 @@ def _root(
     # From where it would be if F did not bend further, which is beyond it.
     root = np.clip(lowest - np.sign(lowest) * over, near, far)
     unknown = np.arange(root.size)
+    parts = [2 * drive, value**2, rising, falling, near, far, root.copy()]
     for _ in range(_TO_ROOT):
-        own = (rising[:, unknown], falling[:, unknown], drive[:, unknown], root[unknown])
-        ahead, behind = _moved(*own)
-        slope = (2 * own[2] * (ahead - behind)).sum(0)
-        height = _height(value[unknown], *own)
-        step = own[3] - height / np.where(slope == 0, 1.0, slope)
+        rate, square, up_first, down_first, near, far, at = parts
+        grown, fallen = np.expm1(rate * at), np.expm1(-rate * at)
+        height = square + (up_first * grown + down_first * fallen).sum(0)
+        slope = (rate * (up_first * (1 + grown) - down_first * (1 + fallen))).sum(0)
+        step = at - height / np.where(slope == 0, 1.0, slope)
         # Between the start and the minimum, whatever rounding makes of it.
-        step = np.clip(step, near[unknown], far[unknown])
-        moved, left = np.abs(step - own[3]), np.abs(step - lowest[unknown])
+        step = np.clip(step, near, far)
         root[unknown] = step
-        # The next step would be as small as the square of this one.
-        unknown = unknown[moved > _LAST_STEP * left]
-        if not unknown.size:
+        # The next step would be as small as the square of this one; one of both bounds is zero.
+        further = np.abs(step - at) > _LAST_STEP * np.abs(step - (near + far))
+        if not further.any():
             break
+        unknown = unknown[further]
+        parts = [
+            np.compress(further, part, axis=-1)
+            for part in (rate, square, up_first, down_first, near, far, step)
+        ]
     return root

@@ -10,11 +10,13 @@ from jaxtyping import Bool, Float, Int
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
 from saddlescope.theory.staircase._eigenspaces import turn_after_winners, turn_to_modes
-from saddlescope.theory.staircase._heads import Felt, Spans
+from saddlescope.theory.staircase._felt import Felt
+from saddlescope.theory.staircase._heads import Spans
+from saddlescope.theory.staircase._moment import LastStep, Moment
 from saddlescope.theory.staircase._order import Order
 from saddlescope.theory.staircase._quiet import half_way_times, skip
 from saddlescope.theory.staircase._standing import SETTLED, Standing
-from saddlescope.theory.staircase._tableau import hermite, step
+from saddlescope.theory.staircase._tableau import step
 
 # A head that has done less than this share of the next drop is not felt by the others yet.
 _QUIET = 1e-4
@@ -24,6 +26,8 @@ _MOST_STEPS = 5_000
 _TO_CROSSING = 6
 # Eigenspaces are turned after their winners once in so many steps.
 _SELDOM = 8
+# As heads run away steps shrink, by more than this; those that stability bounds vary by less.
+_SHRINKS = 0.86
 # Seeds that have ended are carried along until they are this share of all.
 _ENOUGH = 0.25
 
@@ -45,22 +49,6 @@ class Finish:
     """Whether the heads could not be followed to the end."""
 
 
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """All heads of every seed, each seed at its own time."""
-
-    time: Float[np.ndarray, " S"]
-    rows: Float[np.ndarray, "H n S"]
-
-    def of(self, seeds: AnyArray) -> Moment:
-        """A copy of some seeds."""
-        return Moment(self.time[seeds], self.rows[:, :, seeds])
-
-    def where(self, mask: Bool[np.ndarray, " S"], other: Moment) -> Moment:
-        """This one in the seeds of a mask, the other one elsewhere."""
-        return Moment(np.where(mask, self.time, other.time), np.where(mask, self.rows, other.rows))
-
-
 class Race:
     """Seeds from their initial weights, `rows[H, 1+2RD, S]` in the common eigenbasis, to an end."""
 
@@ -75,7 +63,9 @@ class Race:
         )
         self._earlier_velocity = np.zeros_like(rows)
         self._number = np.arange(seeds)
+        self._felt: Felt | None = None
         self._width = np.zeros(seeds)
+        self._fitting = np.full(seeds, np.inf)
         self._steps = np.zeros(seeds, dtype=int)
         self._has_skipped = np.full(seeds, False)
         self._over = np.full(seeds, False)
@@ -93,6 +83,7 @@ class Race:
     def _set_order(self, order: Order) -> None:
         """Go on under another order."""
         self._standing = replace(self._standing, order=order)
+        self._felt = None
 
     def _take_spans(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
         """What winners of several pairs hold is looked at once a step, in seeds that take one."""
@@ -103,14 +94,16 @@ class Race:
 
     def begin(self) -> Bool[np.ndarray, "D S"]:
         """Give the heads what they hold already in the initial weights; what that is."""
-        while (crossed := self._to_go(self._felt()) <= 0).any():
+        while (crossed := self._to_go(self._feel()) <= 0).any():
             seeds = np.flatnonzero(crossed)
-            self._award(seeds, self._now.time[seeds], self._now.rows[:, :, seeds], record=False)
+            self._award(seeds, self._standing.of(seeds), self._now.of(seeds), record=False)
         return self._order.given
 
-    def _felt(self) -> Felt:
-        """What all heads feel where they are."""
-        return self._standing.heads.felt(self._now.rows)
+    def _feel(self) -> Felt:
+        """What all heads feel where they are: known from the last step, unless anything came."""
+        if self._felt is None:
+            self._felt = self._standing.heads.felt(self._now.rows)
+        return self._felt
 
     def _to_go(self, felt: Felt) -> FloatArray:
         """How far every seed is from its next crossing."""
@@ -142,13 +135,15 @@ class Race:
         self._now, self._quiet, self._earlier = (
             one.of(seeds) for one in (self._now, self._quiet, self._earlier)
         )
-        self._earlier_velocity = self._earlier_velocity[:, :, seeds]
-        for name in ("_number", "_width", "_steps", "_has_skipped", "_absolute", "_over"):
+        self._earlier_velocity = np.take(self._earlier_velocity, seeds, axis=2)
+        self._felt = None
+        every = ("_number", "_width", "_fitting", "_steps", "_has_skipped", "_absolute", "_over")
+        for name in every:
             setattr(self, name, getattr(self, name)[seeds])
 
     def _advance(self) -> None:
         """Handle what has come in the seeds that have reached it; a step of the others."""
-        felt = self._felt()
+        felt = self._feel()
         going = ~self._over
         crossed = going & (self._to_go(felt) <= 0)
         if crossed.any():
@@ -159,13 +154,13 @@ class Race:
         going &= ~crossed & ~arrived & ~self._over
         loudest = np.where(self._order.racing, felt.falls, -np.inf).max(0)
         quiet = going & (loudest < _QUIET * self._standing.depth())
-        self._keep_quiet(np.flatnonzero(quiet))
+        self._keep_quiet(quiet)
         ready = quiet & ~self._has_skipped
         if ready.any():
             ready &= self._standing.at_rest(felt)
         # It is dear for a few seeds: they wait for others.
         if ready.sum() >= max(1, going.sum() // 4):
-            self._skip(np.flatnonzero(ready))
+            self._skip(ready)
         going &= ~ready
         if going.any():
             self._take_spans(felt, going)
@@ -173,7 +168,12 @@ class Race:
 
     def _cross(self, seeds: AnyArray, felt: Felt) -> None:
         """Go back to where these seeds have crossed within their last step, and award the mode."""
-        inside = _Inside(self, seeds, felt)
+        slopes = (
+            np.take(slope, seeds, axis=2) for slope in (self._earlier_velocity, felt.velocity)
+        )
+        inside = LastStep(
+            self._standing.of(seeds), self._earlier.of(seeds), self._now.of(seeds), *slopes
+        )
         low, high = np.zeros(seeds.size), np.ones(seeds.size)
         below, above = inside.to_go(low), inside.to_go(high)
         for _ in range(_TO_CROSSING):
@@ -185,12 +185,12 @@ class Race:
             low, high = np.where(left, share, low), np.where(left, high, share)
             above = np.where(left, above / 2, value)
             below = np.where(left, value, below / 2)
-        self._award(seeds, *inside.at(high), record=True)
+        self._award(seeds, inside.standing, inside.at(high), record=True)
 
-    def _award(self, seeds: AnyArray, time: FloatArray, rows: FloatArray, *, record: bool) -> None:
-        """Give winners their modes in some seeds, whose heads are `rows[H, n, s]`."""
-        own, quiet = self._standing.of(seeds), self._quiet.of(seeds)
-        felt = own.heads.felt(rows)
+    def _award(self, seeds: AnyArray, own: Standing, won: Moment, *, record: bool) -> None:
+        """Give winners their modes in some seeds, at a moment of theirs."""
+        quiet = self._quiet.of(seeds)
+        felt = own.heads.felt(won.rows)
         winners, others = own.falls(felt)
         again = own.again() & (winners > others.max(0))
         candidates = np.where(again, own.order.moving & own.has_room(), False)
@@ -200,18 +200,19 @@ class Race:
         if record:
             number = self._number[seeds]
             recorded = np.isfinite(self._drops[0][:, number]).sum(0)
-            drop = (time, head, mode, _margin(own, quiet, head, time))
+            drop = (won.time, head, mode, _margin(own, quiet, head, won.time))
             for part, value in zip(self._drops, drop, strict=True):
                 part[recorded, number] = value
-        turn_to_modes(own, head, mode, felt, (quiet.rows, rows))
+        turn_to_modes(own, head, mode, felt, (quiet.rows, won.rows))
         self._quiet.rows[:, :, seeds] = quiet.rows
         fresh = own.order.racing[head, np.arange(seeds.size)]
         # The others have felt it ever since it became noticeable: go back to that moment.
-        self._restart(seeds, quiet.where(fresh, Moment(time, rows)))
+        self._restart(seeds, quiet.where(fresh, won))
         self._set_order(self._order.awarded(seeds, head, mode))
         self._over |= self._standing.is_complete
-        awarded = np.isin(np.arange(self._over.size), seeds)
-        self._take_spans(self._felt(), awarded)
+        if own.pairs > 1:
+            self._take_spans(self._feel(), np.isin(np.arange(self._over.size), seeds))
+            self._felt = None
 
     def _restart(self, seeds: AnyArray, moment: Moment) -> None:
         """Continue some seeds from another moment."""
@@ -219,6 +220,7 @@ class Race:
             one.time[seeds], one.rows[:, :, seeds] = moment.time, moment.rows
         self._width[seeds] = 0.0
         self._has_skipped[seeds] = False
+        self._felt = None
 
     def _settle(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
         """Let the full winners stand still that have arrived; in which seeds any has."""
@@ -237,13 +239,13 @@ class Race:
             self._now.rows[heads, :, where] = 0.0
             # Whoever wins from here on goes back to no earlier moment.
             self._restart(seeds, self._now.of(seeds))
-            self._keep_quiet(seeds)
+            self._keep_quiet(arrived.any(0))
         return arrived.any(0)
 
     def _reassign(self, felt: Felt, going: Bool[np.ndarray, " S"]) -> None:
         """Give winners the modes that they have turned to since they won another."""
         held = self._order.held
-        share = np.einsum("hdds->hds", felt.own) > self._modes.amplitude[:, None] / 2
+        share = felt.diagonal > self._modes.amplitude[:, None] / 2
         active = self._modes.active[:, None]
         now = np.where((self._order.moving & going)[:, None], share & active, held)
         as_many = (now.sum(1) == held.sum(1)).all(0) & (now.sum(0) <= 1).all(0)
@@ -260,38 +262,52 @@ class Race:
         if turned.any():
             self._set_order(replace(self._order, held=np.where(turned, now, held)))
 
-    def _keep_quiet(self, seeds: AnyArray) -> None:
+    def _keep_quiet(self, mask: Bool[np.ndarray, " S"]) -> None:
         """Note that nobody feels a head of these seeds that has not won, up to now."""
-        self._quiet.time[seeds] = self._now.time[seeds]
-        self._quiet.rows[:, :, seeds] = self._now.rows[:, :, seeds]
+        for kept, now in zip(vars(self._quiet).values(), vars(self._now).values(), strict=True):
+            np.copyto(kept, now, where=mask)
 
-    def _skip(self, seeds: AnyArray) -> None:
+    def _skip(self, mask: Bool[np.ndarray, " S"]) -> None:
         """Carry seeds in which nothing is to be felt to where something is (T18)."""
+        seeds = np.flatnonzero(mask)
         now = self._now.of(seeds)
         left = self._until - now.time
         rest, rows = skip(self._standing.of(seeds), now.rows, left)
         self._restart(seeds, Moment(np.where(rest < left, now.time + rest, self._until), rows))
         self._has_skipped[seeds] = True
-        self._keep_quiet(seeds)
+        self._keep_quiet(mask)
 
     def _step(self, going: Bool[np.ndarray, " S"], felt: Felt) -> None:
         """One step of those that go on, refused where it errs."""
         self._steps += going
         left = self._until - self._now.time
         fresh = self._width == 0
-        size = np.sqrt((self._now.rows**2).sum((0, 1)) / (felt.velocity**2).sum((0, 1)))
-        width = np.minimum(np.where(fresh, 0.01 * size, self._width), left)
-        moved, error = step(
+        width = self._width
+        if fresh.any():
+            size, speed = (
+                np.einsum("hns,hns->s", own, own) for own in (self._now.rows, felt.velocity)
+            )
+            width = np.where(fresh, 0.01 * np.sqrt(size / speed), width)
+        width = np.minimum(width, left)
+        moved, ahead, error = step(
             self._standing.heads, self._now.rows, felt.velocity, width, self._absolute
         )
         kept = going & (error <= 1)
-        factor = np.where(np.isfinite(error), 0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2)
-        self._width = np.where(going, width * np.clip(factor, 0.2, 5.0), self._width)
+        factor = np.where(np.isfinite(error), np.maximum(error, 1e-10) ** -0.2, 0.0)
+        # A step that would have erred by as much as it may: where it shrinks, it will once more.
+        fitting = width * factor
+        shrinks = kept & ~fresh & (fitting < _SHRINKS * self._fitting)
+        factor *= np.where(shrinks, fitting / self._fitting, 1.0)
+        self._fitting = np.where(kept, fitting, self._fitting)
+        self._width = np.where(going, width * np.clip(0.9 * factor, 0.2, 5.0), self._width)
         self._earlier = self._now.where(kept, self._earlier)
         self._earlier_velocity = np.where(kept, felt.velocity, self._earlier_velocity)
         # The end itself, which a sum would miss by a rounding.
         time = np.where(width < left, self._now.time + width, self._until)
         self._now = Moment(time, moved).where(kept, self._now)
+        # Spans have been taken anew since those that stay behind felt what they do.
+        is_known = self._felt is not None and (self._standing.pairs == 1 or kept.all())
+        self._felt = ahead.where(kept, felt) if is_known else None
 
     def _next_time(self, seeds: AnyArray) -> FloatArray:
         """When the next drop of some seeds would come after the end, by quadrature."""
@@ -306,22 +322,3 @@ def _margin(
     times = half_way_times(standing, quiet.rows)
     times[head, np.arange(head.size)] = np.inf
     return np.maximum(quiet.time + times.min(0) - time, 0.0)
-
-
-class _Inside:
-    """Seeds within their last step."""
-
-    def __init__(self, race: Race, seeds: AnyArray, felt: Felt) -> None:
-        self._standing = race._standing.of(seeds)
-        self._begin, self._end = race._earlier.of(seeds), race._now.of(seeds)
-        self._slopes = race._earlier_velocity[:, :, seeds], felt.velocity[:, :, seeds]
-
-    def at(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The time and all heads at a share of the step."""
-        width = self._end.time - self._begin.time
-        rows = hermite(self._begin.rows, self._end.rows, *self._slopes, width, share)
-        return self._begin.time + share * width, rows
-
-    def to_go(self, share: FloatArray) -> FloatArray:
-        """How far it is to the crossing there."""
-        return self._standing.to_go(self._standing.heads.felt(self.at(share)[1]))

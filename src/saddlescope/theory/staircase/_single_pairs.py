@@ -1,7 +1,8 @@
 r"""Heads of one key and one query: their velocity without a matrix (T3, T13).
 
 A map is $v\,k q^\top$, so that the force on a head, along its query and along its key, is a sum of
-few vectors: its own, and one of each winner before it that still moves.
+few vectors: its own, and one of each winner before it that still moves. Keys and queries are worked
+on together, `[H, 2, D, S]`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int
 
 from saddlescope.checks import FloatArray
 from saddlescope.theory.landscape._modes import Modes
+from saddlescope.theory.staircase._felt import Felt
 from saddlescope.theory.staircase._order import Order
 
 
@@ -21,8 +23,8 @@ class _Winner:
     """In every seed one winner that moves, where there is one left."""
 
     head: Int[np.ndarray, " S"]
-    place: Int[np.ndarray, "D S"]
-    """Where its components are among those of all heads, `[H, D, S]`, in a row."""
+    place: Int[np.ndarray, "2 D S"]
+    """Where its components are among those of all heads, `[H, 2, D, S]`, in a row."""
     after: Float[np.ndarray, "H S"]
     """One of the heads that feel it, else zero."""
 
@@ -37,58 +39,63 @@ class SinglePairs:
     def __init__(
         self, modes: Modes, order: Order, open_modes: FloatArray, force: FloatArray
     ) -> None:
-        self._force, self._open = force, open_modes
+        self._force = force
         # Vectors are whitened: then B and Λ_q are one.
-        self._roots = [np.sqrt(own)[:, None] for own in (modes.summary, modes.query_eigenvalues)]
-        self._inverses = [
-            np.divide(1.0, root, out=np.zeros_like(root), where=root > 0) for root in self._roots
-        ]
+        self._roots = np.sqrt(np.stack([modes.summary, modes.query_eigenvalues]))[:, :, None]
+        self._inverses = np.divide(
+            1.0, self._roots, out=np.zeros_like(self._roots), where=self._roots > 0
+        )
+        self._open_roots = self._roots * open_modes
         self._winners = _in_turn(order, modes.dimension)
 
-    def beside(self, *pair: Float[np.ndarray, "H D S"]) -> list[FloatArray]:
+    def _whitened(self, pair: Float[np.ndarray, "H 2 D S"]) -> Float[np.ndarray, "H 2 D S"]:
         """Keys and queries without what the winners before have, one after another."""
-        return [
-            whitened * inverse
-            for whitened, inverse in zip(self._whitened(*pair), self._inverses, strict=True)
-        ]
-
-    def _whitened(self, *pair: FloatArray) -> list[FloatArray]:
-        kept = [own * (root * self._open) for own, root in zip(pair, self._roots, strict=True)]
+        kept: FloatArray = pair * self._open_roots
         for winner in self._winners:
-            for own in kept:
-                direction = np.take(own, winner.place)
-                size = np.sqrt((direction**2).sum(0))
-                direction *= np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-                share = np.einsum("hds,ds->hs", own, direction)
-                share *= winner.after
-                own -= share[:, None] * direction
+            direction = np.take(kept, winner.place)
+            square = np.einsum("pds,pds->ps", direction, direction)
+            direction /= np.sqrt(np.maximum(square, np.finfo(float).tiny))[:, None]
+            share = np.einsum("hpds,pds->hps", kept, direction)
+            share *= winner.after[:, None]
+            kept -= share[:, :, None] * direction
         return kept
 
     def velocity(self, rows: Float[np.ndarray, "H n S"]) -> Float[np.ndarray, "H n S"]:
         """The velocity of every head (T3)."""
-        middle = (rows.shape[1] + 1) // 2
-        value, keys, queries = rows[:, 0], rows[:, 1:middle], rows[:, middle:]
+        return self._move(rows, self._whitened(_pair(rows)))[0]
+
+    def felt(self, rows: Float[np.ndarray, "H n S"]) -> Felt:
+        r"""The same, and what each head lowers the loss by: $2v\dot v$, and its size once more."""
+        whitened = self._whitened(_pair(rows))
+        velocity, along = self._move(rows, whitened)
+        value = rows[:, 0]
+        size = value**2 * along[:, 0] * along[:, 1]
+        falls = 2 * value * velocity[:, 0] + size
+        return Felt(velocity, falls, size, value, (whitened * self._inverses)[:, :, None])
+
+    def _move(self, rows: FloatArray, whitened: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The velocity, and the squares of whitened keys and queries, `[H, 2, S]`."""
+        value, pair = rows[:, 0], _pair(rows)
         # b k̂ and κ q̂ of T3's damping.
-        strong = [
-            own * root for own, root in zip(self._whitened(keys, queries), self._roots, strict=True)
-        ]
-        pull, push = self._force * queries, self._force * keys
-        across, along = (
-            np.einsum("hds,hds->hs", own, part) * value
-            for own, part in ((queries, strong[1]), (keys, strong[0]))
-        )
-        pull -= across[:, None] * strong[0]
-        push -= along[:, None] * strong[1]
+        strong = whitened * self._roots
+        force = self._force * pair[:, ::-1]
+        along = np.einsum("hpds,hpds->hps", pair, strong)
+        force -= (along[:, ::-1] * value[:, None])[:, :, None] * strong
         for winner in self._winners:
-            key, query = (np.take(own, winner.place) for own in strong)
-            felt = winner.after * value[winner.head, np.arange(winner.head.size)]
-            pull -= (np.einsum("hds,ds->hs", queries, query) * felt)[:, None] * key
-            push -= (np.einsum("hds,ds->hs", keys, key) * felt)[:, None] * query
+            own = np.take(strong, winner.place)
+            share = np.einsum("hpds,pds->hps", pair, own)[:, ::-1]
+            share *= (winner.after * value[winner.head, np.arange(winner.head.size)])[:, None]
+            force -= share[:, :, None] * own
         velocity = np.empty_like(rows)
-        np.einsum("hds,hds->hs", keys, pull, out=velocity[:, 0])
-        np.multiply(value[:, None], pull, out=velocity[:, 1:middle])
-        np.multiply(value[:, None], push, out=velocity[:, middle:])
-        return velocity
+        np.einsum("hds,hds->hs", pair[:, 0], force[:, 0], out=velocity[:, 0])
+        np.multiply(value[:, None, None], force, out=_pair(velocity))
+        return velocity, along
+
+
+def _pair(rows: FloatArray) -> FloatArray:
+    """A view of keys and queries."""
+    heads, size, seeds = rows.shape
+    return rows[:, 1:].reshape(heads, 2, size // 2, seeds)
 
 
 def _in_turn(order: Order, dimension: int) -> list[_Winner]:
@@ -96,11 +103,12 @@ def _in_turn(order: Order, dimension: int) -> list[_Winner]:
     heads, seeds = order.place.shape
     turn = np.where(order.moving, order.place, heads)
     first = np.argsort(turn, axis=0)[: int(order.moving.sum(0).max(initial=0))]
-    every, mode = np.arange(seeds), np.arange(dimension)[:, None]
+    every = np.arange(seeds)
+    components = np.arange(2 * dimension).reshape(2, dimension, 1) * seeds + every
     winners = []
     for head in first:
         own = turn[head, every]
         after = (order.racing | (order.place > own)) & (own < heads)
-        place = (head * dimension + mode) * seeds + every
+        place = head * (2 * dimension * seeds) + components
         winners.append(_Winner(head, place, after.astype(float)))
     return winners

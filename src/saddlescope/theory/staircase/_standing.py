@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.theory.landscape._modes import Modes
-from saddlescope.theory.staircase._heads import Felt, Heads, Spans
+from saddlescope.theory.staircase._felt import Felt
+from saddlescope.theory.staircase._heads import Heads, Spans
 from saddlescope.theory.staircase._order import Order
 
 # A winner whose map is this close to what it learns stands still from then on.
@@ -76,7 +77,7 @@ class Standing:
         self, felt: Felt, candidates: Bool[np.ndarray, "H S"]
     ) -> tuple[AnyArray, AnyArray]:
         """Among candidates, the one that has grown the most along a free mode; that mode."""
-        grown = np.einsum("hdds->hds", felt.own) * self.modes.drive[:, None]
+        grown = felt.diagonal * self.modes.drive[:, None]
         grown = np.einsum("de,hes->hds", self.modes.same_eigenspace, grown)
         held = np.einsum("de,hes->hds", self.modes.same_eigenspace, self.order.held.astype(float))
         grown -= held * self.modes.drop[:, None]
@@ -91,12 +92,11 @@ class Standing:
 
         The distance is ‖B^½ W Λ_q^½‖: along weak modes a map arrives late, and nobody feels it.
         """
-        every = np.arange(self.modes.dimension)
-        off = felt.own.copy()
-        off[:, every, every] -= np.where(self.order.held, self.modes.amplitude[:, None], 0.0)
-        distance = np.einsum("hdes,hdes,de->hs", off, off, self.heads.damping)
-        held = np.einsum("hds,d->hs", self.order.held.astype(float), self.modes.drop)
-        return np.sqrt(distance / held)
+        holds = self.order.held.astype(float)
+        held = np.einsum("hds,d->hs", holds, self.modes.drop)
+        common = np.einsum("hds,hds,d->hs", holds, felt.diagonal, self.modes.drive)
+        # Δ = c ξ = b κ ξ² of each mode.
+        return np.sqrt(np.maximum(felt.size - 2 * common + held, 0.0) / held)
 
     def at_rest(self, felt: Felt) -> Bool[np.ndarray, " S"]:
         """Whether every winner that moves only waits for its next mode."""

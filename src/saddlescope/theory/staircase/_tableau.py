@@ -7,6 +7,7 @@ from jaxtyping import Float
 from scipy.integrate import RK45
 
 from saddlescope.checks import FloatArray
+from saddlescope.theory.staircase._felt import Felt
 from saddlescope.theory.staircase._heads import Heads
 
 # Of the integration; the absolute one is that of each seed.
@@ -19,27 +20,34 @@ def step(
     slope: Float[np.ndarray, "H n S"],
     width: Float[np.ndarray, " S"],
     absolute: Float[np.ndarray, " S"],
-) -> tuple[Float[np.ndarray, "H n S"], Float[np.ndarray, " S"]]:
-    """Where steps lead, and the error of each in units of what it may be; infinite for no number.
+) -> tuple[Float[np.ndarray, "H n S"], Felt, Float[np.ndarray, " S"]]:
+    """Where steps lead, what is felt there, and the error of each in units of what it may be.
 
-    The tableau is SciPy's.
+    It is infinite for no number. The tableau is SciPy's, whose last slope is that of the end.
     """
-    slopes = [slope]
-    for row in (*RK45.A[1:], RK45.B):
-        moved = rows + width * _combine(row, slopes)
-        slopes.append(heads.velocity(moved))
-    allowed = absolute + _RELATIVE * np.maximum(np.abs(rows), np.abs(moved))
-    error = width * _combine(RK45.E, slopes) / allowed
-    size = np.sqrt((error**2).mean((0, 1)))
-    return moved, np.where(np.isfinite(size), size, np.inf)
+    slopes = np.empty((len(RK45.E), *rows.shape))
+    slopes[0] = slope
+    for stage, row in enumerate(RK45.A[1:], start=1):
+        slopes[stage] = heads.velocity(_moved(rows, width, row[:stage], slopes[:stage]))
+    moved = _moved(rows, width, RK45.B, slopes[:-1])
+    felt = heads.felt(moved)
+    slopes[-1] = felt.velocity
+    allowed = np.maximum(np.abs(rows), np.abs(moved))
+    allowed *= _RELATIVE
+    allowed += absolute
+    error = np.einsum("i,ihns->hns", RK45.E, slopes)
+    error /= allowed
+    size = width * np.sqrt(np.einsum("hns,hns->s", error, error) / error[..., 0].size)
+    return moved, felt, np.where(np.isfinite(size), size, np.inf)
 
 
-def _combine(coefficients: FloatArray, slopes: list[FloatArray]) -> FloatArray:
-    total = np.zeros_like(slopes[0])
-    for coefficient, slope in zip(coefficients, slopes, strict=False):
-        if coefficient:
-            total += coefficient * slope
-    return total
+def _moved(
+    rows: FloatArray, width: FloatArray, coefficients: FloatArray, slopes: FloatArray
+) -> FloatArray:
+    moved: FloatArray = np.einsum("i,ihns->hns", coefficients, slopes)
+    moved *= width
+    moved += rows
+    return moved
 
 
 def hermite(

@@ -21,20 +21,21 @@ from saddlescope.theory.staircase._tableau import hermite
 
 # The rule in a panel, how wide in z a panel is at most, and how many of them a way has.
 _NODES, _WEIGHTS = leggauss(12)
-_SHARES = (1 + _NODES[:, None]) / 2
+_SHARES_TO_END = (1 + np.append(_NODES, 1.0)[:, None]) / 2
+_SHARES = np.concatenate([[[0.0]], _SHARES_TO_END])
 # One of a third of the nodes errs by the cube root of what that one does: 3e-4; more is allowed.
 _FEW_NODES, _FEW_WEIGHTS = leggauss(4)
 _ROUGHLY = 0.01
 _WIDEST, _MOST_PANELS = 2.0, 64
 # Numbers that are worked on together, in the cache and below what an allocator maps anew.
 _TOGETHER = 2**14
-# Below this the exponential less one loses digits; above it loses fewer than the quadrature.
-_SMALL = 0.05
-# What integrates a polynomial through the nodes up to each of them, and to the end.
+# Legendre's series of the polynomial through the nodes, and of its integral over shares of a panel;
+# what integrates it up to each of the nodes, and to the end.
 _PARTS = _WEIGHTS * legvander(_NODES, _NODES.size - 1).T * (np.arange(_NODES.size)[:, None] + 0.5)
-_UP_TO = legval(np.append(_NODES, 1.0), legint(_PARTS, lbnd=-1)).T / 2
+_INTEGRAL = legint(_PARTS, lbnd=-1) / 2
+_UP_TO = legval(np.append(_NODES, 1.0), _INTEGRAL).T
 # Newton's steps at most to a moment on the way, and the last of them, in widths of a panel.
-_TO_MOMENT, _LAST_STEP = 20, 1e-8
+_TO_MOMENT, _LAST_STEP = 20, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +113,12 @@ class Ways:
         z = between(_guess(stretches, left, width, missing), low, high)
         open_ = np.arange(head.size)
         for _ in range(_TO_MOMENT):
-            at, half = z[open_], (z - left)[open_] / 2
-            paces = stretches.at(left[open_] + 2 * half * _SHARES)[2]
-            error = missing[open_] - half * (_WEIGHTS @ paces)
+            at, begin = z[open_], left[open_]
+            paces = stretches.at(begin + (at - begin) * _SHARES_TO_END)[2]
+            error = missing[open_] - (at - begin) / 2 * (_WEIGHTS @ paces[:-1])
             low[open_] = np.where(error > 0, at, low[open_])
             high[open_] = np.where(error > 0, high[open_], at)
-            step = between(at + error / stretches.at(at[None])[2][0], low[open_], high[open_])
+            step = between(at + error / paces[-1], low[open_], high[open_])
             z[open_] = step
             # The next step would be as small as the square of this one.
             further = ~(np.abs(step - at) <= _LAST_STEP * width[open_])
@@ -171,25 +172,28 @@ class _Stretches:
     def of(cls, particles: Particles, head: AnyArray, is_below: AnyArray) -> _Stretches:
         """Of some heads; before the minimum of F, where they pass over it and this is so."""
         has_root = particles.has_root[head]
-        onward, backward = particles.onward[:, head], particles.backward[:, head]
+        onward, backward, drive = (
+            np.take(own, head, axis=1)
+            for own in (particles.onward, particles.backward, particles.drive)
+        )
         swapped = is_below & ~has_root
-        rates = 2 * particles.drive[:, head]
+        drive *= 2
         return cls(
-            rates,
+            drive,
             np.where(swapped, backward, onward),
             np.where(swapped, onward, backward),
             particles.at_base[head],
             particles.width[head],
             np.where(has_root, -1.0, 1.0),
-            tuple(np.flatnonzero(rates.any(1)).tolist()),
+            tuple(np.flatnonzero(drive.any(1)).tolist()),
         )
 
     def some(self, own: Bool[np.ndarray, " p"]) -> _Stretches:
         """Some of them."""
         return _Stretches(
-            self.twice_drive[:, own],
-            self.ahead[:, own],
-            self.behind[:, own],
+            np.compress(own, self.twice_drive, axis=1),
+            np.compress(own, self.ahead, axis=1),
+            np.compress(own, self.behind, axis=1),
             self.at_base[own],
             self.width[own],
             self.sign[own],
@@ -198,7 +202,9 @@ class _Stretches:
 
     def at(self, z: Float[np.ndarray, "m p"]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """|θ − base|, √F, which is |v|, and dt/dz at some z of each."""
-        half = np.exp(np.abs(z) / 2)
+        half = np.abs(z)
+        half /= 2
+        np.exp(half, out=half)
         inverse = 1 / half
         # Of |z|/2 twice the hyperbolic sine, times that once more from a root, else the cosine:
         # sinh |z| about a minimum, cosh z − 1 from a root.
@@ -207,11 +213,13 @@ class _Stretches:
         inverse *= self.sign
         size *= half + inverse
         size *= half_width
-        height = np.zeros_like(z)
-        height += self.at_base
+        height, grown, fallen = (np.empty_like(z) for _ in range(3))
+        height[:] = self.at_base
         for mode in self.modes:
-            grown = _exponential_less_one(self.twice_drive[mode] * size)
-            fallen = self.behind[mode] / (1 + grown)
+            np.multiply(self.twice_drive[mode], size, out=grown)
+            np.expm1(grown, out=grown)
+            np.add(grown, 1, out=fallen)
+            np.divide(self.behind[mode], fallen, out=fallen)
             np.subtract(self.ahead[mode], fallen, out=fallen)
             grown *= fallen
             height += grown
@@ -226,39 +234,42 @@ class _Stretches:
         return size, speed, along
 
 
-def _exponential_less_one(at: FloatArray) -> FloatArray:
-    """expm1 of what is not negative, which takes half as long where the exponential will do."""
-    less_one: FloatArray = np.exp(at)
-    less_one -= 1
-    np.expm1(at, out=less_one, where=at < _SMALL)
-    return less_one
-
-
 def _guess(
     stretches: _Stretches, left: FloatArray, width: FloatArray, missing: FloatArray
 ) -> FloatArray:
-    """About where heads are that have been in a panel for a time: between nodes, a cubic."""
-    shares = np.concatenate([[[0.0]], _SHARES, [[1.0]]])
-    paces = width * stretches.at(left + width * shares)[2]
+    """About where heads are that have been in a panel for a time: the square root of an error.
+
+    Between nodes by a cubic, and from there by one of Newton's steps on the polynomial through all.
+    """
+    paces = width * stretches.at(left + width * _SHARES)[2]
+    inner = paces[1:-1]
     times = np.zeros_like(paces)
-    np.matmul(_UP_TO, paces[1:-1], out=times[1:])
-    node = np.clip((times < missing).sum(0) - 1, 0, len(shares) - 2)
+    np.matmul(_UP_TO, inner, out=times[1:])
+    node = np.clip((times < missing).sum(0) - 1, 0, len(_SHARES) - 2)
     every = np.arange(node.size)
     (begin, end), (first, last), (before, after) = (
         (part[node, every], part[node + 1, every])
-        for part in (times, 1 / paces, np.broadcast_to(shares, paces.shape))
+        for part in (times, 1 / paces, np.broadcast_to(_SHARES, paces.shape))
     )
     step = end - begin
-    return left + width * hermite(before, after, first, last, step, (missing - begin) / step)
+    share = hermite(before, after, first, last, step, (missing - begin) / step)
+    terms = legvander(2 * np.clip(share, 0.0, 1.0) - 1, _NODES.size).T
+    time, pace = (
+        np.einsum("kp,kp->p", series @ inner, terms[: len(series)])
+        for series in (_INTEGRAL, _PARTS)
+    )
+    return left + width * (share + (missing - time) / pace)
 
 
 def _count_panels(own: Particles) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
     """How many panels each way has before the minimum of F, where it passes over it, and in all."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         passes = ~own.has_root & (own.start < 0)
-        before = _panels(own, -own.start, own.backward, np.abs(own.base))
         after = _panels(own, own.end - np.where(passes, 0.0, own.start), own.onward, own.reach)
-    below = np.where(passes, before, 0)
+        below = np.zeros_like(after)
+        if passes.any():
+            some = own.some(passes)
+            below[passes] = _panels(some, -some.start, some.backward, np.abs(some.base))
     return below, below + after
 
 
@@ -272,13 +283,14 @@ def _panels(
     takes = np.where(own.drive > 0, (np.log(floor) - size) / (2 * own.drive), np.inf)
     first = takes.argmin(0)[None]
     at, rate = (np.take_along_axis(part, first, axis=0)[0] for part in (takes, own.drive))
-    narrow = rate * np.hypot(own.width, np.maximum(at, 0.0))
+    square = own.width**2
+    narrow = rate**2 * (square + np.maximum(at, 0.0) ** 2)
     # Where the fastest one does from each other.
     fastest = own.drive.argmax(0)[None]
     ahead, last = (np.take_along_axis(part, fastest, axis=0) for part in (own.drive, size))
     faster = ahead - own.drive
     crossing = np.where((faster > 0) & (growing > 0), (size - last) / (2 * faster), 0.0)
     crossing = np.clip(crossing, 0.0, reach)
-    narrow = np.maximum(narrow, (faster * np.hypot(own.width, crossing)).max(0))
-    wanted = np.ceil(length * np.maximum(narrow, 1.0) / _WIDEST)
+    narrow = np.maximum(narrow, (faster**2 * (square + crossing**2)).max(0))
+    wanted = np.ceil(length * np.sqrt(np.maximum(narrow, 1.0)) / _WIDEST)
     return np.clip(np.nan_to_num(wanted, nan=1.0), 1, _MOST_PANELS).astype(int)
