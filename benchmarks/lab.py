@@ -1,4 +1,8 @@
-"""The lab in the system's chromium: from a change of a control to the redrawn page."""
+"""The lab in the system's chromium: from a change of a control to the redrawn page.
+
+Redrawn are all views, at the seed and the playhead that are shown. The law of the first drop, and
+the records of the other seeds, come after it.
+"""
 
 from __future__ import annotations
 

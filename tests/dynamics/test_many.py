@@ -273,8 +273,23 @@ def test_a_start_after_another_in_one_shape_is_as_if_it_came_first(method: Any) 
     def run(one: ss.Setting) -> ss.Trajectory:
         return ss.train_many([one], padded_to=shape)[0]
 
+    _many._kept_job.cache_clear()
     in_turn = [run(one) for one in wanted]
     for one, after_others in zip(wanted, in_turn, strict=True):
         _many._kept_job.cache_clear()
         assert run(one).equals(after_others)
         assert after_others.setting == one
+
+
+def test_a_start_after_another_begins_at_its_pace() -> None:
+    one = setting(method=ss.GradientDescent(0.1, 2000))
+    shape = ss.PaddedShape(dimension=3, heads=4, rank=1, seeds=4, points=20)
+    _many._kept_job.cache_clear()
+    borders: list[list[float]] = []
+    for init in (ss.RandomStart(0.1), ss.RandomStart(0.2)):
+        shares: list[float] = []
+        look = ss.StopWhen(lambda snapshot, shares=shares: shares.append(snapshot.share))
+        ss.train_many([one.replace(init=init)], padded_to=shape, observers=[look])
+        borders.append(shares)
+    # The first segment of the first is short, for it may have to compile.
+    assert [len(shares) for shares in borders] == [2, 1]

@@ -25,6 +25,8 @@ def test_a_request_is_read() -> None:
     request = read_request(json.dumps(GOOD))
     assert (request.asked, request.number, request.seed) == ("run", 4, 7)
     assert request.setting == {"seeds": 1}
+    assert request.shown is None
+    assert read_request(json.dumps({**GOOD, "shown": 2})).shown == 2
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,8 @@ def test_a_request_is_read() -> None:
         json.dumps({**GOOD, "number": True}),
         json.dumps({**GOOD, "number": 2**60}),
         json.dumps({**GOOD, "seed": "0"}),
+        json.dumps({**GOOD, "shown": -1}),
+        json.dumps({**GOOD, "shown": True}),
         json.dumps({"ask": "run", "number": 1}),
         json.dumps({**GOOD, "setting": "x" * LONGEST_MESSAGE}),
     ],

@@ -101,6 +101,22 @@ def test_the_answer_is_that_of_the_api(lab: Lab) -> None:
     assert np.trapezoid(arrays["density"], arrays["time"]) == pytest.approx(1.0, abs=0.06)
 
 
+@pytest.mark.parametrize(("asked", "shown"), [(1, 1), (7, 2)])
+def test_the_seed_that_is_shown_comes_before_all_of_them(lab: Lab, asked: int, shown: int) -> None:
+    with Talk(lab) as talk:
+        talk.ask("run", SETTING, shown=asked)
+        header, alone = talk.answers("run")["run"]
+        assert header["shown"] == shown
+        header, whole = talk.answers("run")["run"]
+        assert header["shown"] is None
+    assert set(alone) == set(whole)
+    for name, array in whole.items():
+        of_all = name in ("loss", "time", "step")
+        np.testing.assert_array_equal(
+            alone[name], array if of_all else array[shown : shown + 1], err_msg=name
+        )
+
+
 def test_no_setting_of_a_shape_compiles_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from saddlescope.running import programs
 

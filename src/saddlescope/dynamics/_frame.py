@@ -49,7 +49,10 @@ class RecordShape:
         shapes = self.model.shapes(self.dimension)
 
         def fill(name: str, array: FloatArray) -> FloatArray:
-            larger = np.zeros((self.rows, self.points, *shapes[name]), array.dtype)
+            whole = (self.rows, self.points, *shapes[name])
+            if array.shape == whole:
+                return array
+            larger = np.zeros(whole, array.dtype)
             larger[tuple(slice(size) for size in array.shape)] = array
             return larger
 

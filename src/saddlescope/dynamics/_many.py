@@ -7,6 +7,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,6 +35,13 @@ _KEPT_JOBS = 16
 Outcome = TypeVar("Outcome")
 
 
+@dataclass
+class _Pace:
+    """Steps that fitted into the latest segment of any job that shares its programs."""
+
+    budget: int
+
+
 class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
     """Settings in batches of one shape, which are carried out one after another.
 
@@ -57,6 +65,7 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
             frame = padded_to if isinstance(padded_to, Frame) else _framed(own, shape)
             self._batches.append(Batch(places, own, frame))
         self._begun: set[int] = set()
+        self._pace = _Pace(self.first_budget)
 
     @abc.abstractmethod
     def outcomes(self, batch: Batch, state: States) -> dict[int, Outcome]:
@@ -81,6 +90,7 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
             # The first segment of a batch compiles, and its steps may be dearer than the last's.
             budget = min(budget, self.first_budget)
             self._begun.add(place)
+        self._pace.budget = budget
         moved, taken = rows.advance(own, budget)
         return (*state[:place], moved, *state[place + 1 :]), taken
 
@@ -143,8 +153,12 @@ class ManyJob(AbstractManyJob[Trajectory]):
         return batch.results(state)
 
     def restarted(self, setting: Setting) -> ManyJob:
-        """The same for a setting that differs from its only one in its start alone."""
+        """The same for a setting that differs from its only one in its start alone.
+
+        Nothing is left to compile, so that it begins at the pace of those before it.
+        """
         other = copy(self)
+        other.first_budget = self._pace.budget
         other._settings, other._begun = (setting,), set()
         other._batches = [batch.restarted(other._settings) for batch in self._batches]
         return other

@@ -59,6 +59,8 @@ class Request:
     """Plain values, which are not looked at yet."""
     seed: int
     """Of the prompts that are drawn."""
+    shown: int | None = None
+    """The place of the seed whose run is sent before that of all; None to have all at once."""
 
 
 def read_request(message: str | bytes | None) -> Request:
@@ -73,12 +75,14 @@ def read_request(message: str | bytes | None) -> Request:
         values = json.loads(message)
         asked = Asked(values["ask"])
         number, seed = values["number"], values.get("seed", 0)
+        shown = values.get("shown")
         setting = values["setting"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Malformed from None
-    if not all(type(one) is int and 0 <= one < 2**53 for one in (number, seed)):
+    given = (number, seed) if shown is None else (number, seed, shown)
+    if not all(type(one) is int and 0 <= one < 2**53 for one in given):
         raise Malformed
-    return Request(asked, number, setting, seed)
+    return Request(asked, number, setting, seed, shown)
 
 
 def write_frame(

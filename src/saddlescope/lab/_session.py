@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("saddlescope")
 
 _THREADS = 16
-# Seconds that a run lets its prediction go before it.
-_HEAD_START = 0.02
 # What RFC 6455 calls data that cannot be accepted.
 _UNSUPPORTED = 1003
 
@@ -88,29 +86,36 @@ class Engine:
         button: StopButton,
     ) -> None:
         setting = read_setting(request.setting)
-        # Beside the run: most of a run is compiled code that leaves Python to others. What comes
-        # before that does not, and a prediction is shown first.
+        # Beside the run: most of a run is compiled code that leaves Python to others.
         told = self._beside.submit(lambda: give(Kind.PREDICTION, *predicted(setting)))
-        wait([told], timeout=_HEAD_START)
         if not self.simulator.is_ready(setting):
             give(Kind.WAITING, {"reason": "compiling, once for all settings of this kind"}, {})
 
         def show(run: Trajectory, share: float) -> None:
             # A page sets a run beside its prediction.
             told.result()
-            give(Kind.RUN, *described(run, share))
+            # What is on the screen is sent before the other seeds, which take longer.
+            is_part = share == 1.0 and request.shown is not None and len(run.outcomes) > 1
+            give(Kind.RUN, *described(run, share, request.shown if is_part else None))
+            if share == 1.0 and not button.is_pressed:
+                law = law_of_first_drop(setting)
+                if law is not None:
+                    give(Kind.LAW, *law)
+            if is_part and not button.is_pressed:
+                give(Kind.RUN, *described(run, share))
 
         self.simulator.run(setting, show, button)
-        if not button.is_pressed and (law := law_of_first_drop(setting)) is not None:
-            give(Kind.LAW, *law)
 
 
 class Mailbox:
-    """Frames on their way to a page: of each kind the latest, so that a slow page holds up none."""
+    """Frames on their way to a page: of each kind the latest, so that a slow page holds up none.
+
+    What is part of a run and the whole of it are of two kinds.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._frames: dict[Kind, bytes] = {}
+        self._frames: dict[tuple[Kind, bool], bytes] = {}
         self._filled = asyncio.Event()
 
     def post(
@@ -120,11 +125,15 @@ class Mailbox:
         frame = write_frame(kind, number, values, arrays)
         # Nobody reads it where the loop has ended.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._put, kind, frame)
+            is_part = values.get("shown") is not None
+            self._loop.call_soon_threadsafe(self._put, kind, is_part, frame)
 
-    def _put(self, kind: Kind, frame: bytes) -> None:
-        self._frames.pop(kind, None)
-        self._frames[kind] = frame
+    def _put(self, kind: Kind, is_part: bool, frame: bytes) -> None:
+        self._frames.pop((kind, is_part), None)
+        if is_part:
+            # A part comes before its whole: one that waits is that of an older run.
+            self._frames.pop((kind, False), None)
+        self._frames[kind, is_part] = frame
         self._filled.set()
 
     async def deliver(self, socket: WebSocket) -> None:
@@ -133,8 +142,8 @@ class Mailbox:
             await self._filled.wait()
             self._filled.clear()
             while self._frames:
-                kind = next(iter(self._frames))
-                await socket.send_bytes(self._frames.pop(kind))
+                oldest = next(iter(self._frames))
+                await socket.send_bytes(self._frames.pop(oldest))
 
 
 async def converse(socket: WebSocket, engine: Engine) -> None:

@@ -158,11 +158,21 @@ def _one_of_each() -> Iterator[Setting]:
     yield Setting(SeparateAttention(SMALL.heads), task, adam, record=Record(POINTS))
 
 
-def described(run: Trajectory, share: float) -> tuple[dict[str, object], dict[str, AnyArray]]:
-    """What of a run the page draws: values and arrays, weights in single precision."""
-    dataset = run.dataset
+def described(
+    run: Trajectory, share: float, shown: int | None = None
+) -> tuple[dict[str, object], dict[str, AnyArray]]:
+    """What of a run the page draws: values and arrays, weights in single precision.
+
+    Of all seeds, or, but for their losses, of the one alone that is `shown` (by its place; the last
+    where there are fewer).
+    """
+    dataset, seeds = run.dataset, slice(None)
+    if shown is not None:
+        shown = min(shown, len(run.outcomes) - 1)
+        seeds = slice(shown, shown + 1)
     values: dict[str, object] = {
         "share": share,
+        "shown": shown,
         "seeds": list(run.setting.seeds),
         "counts_steps": run.setting.method.counts_steps,
         "ended": [outcome.result.value for outcome in run.outcomes],
@@ -177,5 +187,5 @@ def described(run: Trajectory, share: float) -> tuple[dict[str, object], dict[st
         for name, variable in dataset.data_vars.items():
             if name != "loss":
                 kept = np.float64 if str(name).startswith("loss_") else np.float32
-                arrays[str(name)] = variable.to_numpy().astype(kept)
+                arrays[str(name)] = variable.to_numpy()[seeds].astype(kept)
     return values, arrays

@@ -23,9 +23,10 @@ PATIENCE = 60_000
 
 
 def settle(page: Page) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until what was asked for is drawn, and the other seeds have come."""
     page.wait_for_selector("#views[aria-busy=false]", timeout=PATIENCE)
     assert not page.locator("#status.refused").count(), page.inner_text("#status")
+    page.evaluate("lab.whole()")
 
 
 def current(page: Page) -> str:

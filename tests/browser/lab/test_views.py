@@ -85,6 +85,32 @@ def test_another_seed_is_shown(page: Page, run: ss.Trajectory) -> None:
     assert values == pytest.approx(float(run.dataset["v"].to_numpy()[2, -1, 0]), rel=1e-5)
 
 
+def test_a_seed_that_is_chosen_before_it_has_come_is_shown_with_it(page: Page) -> None:
+    seeds = page.evaluate(
+        """async () => {
+            const show = lab.on_run.bind(lab), seeds = [], choice = document.getElementById("seed");
+            lab.on_run = (frame) => {
+                show(frame);
+                if (frame.shown !== null) {
+                    choice.selectedIndex = 2;
+                    choice.dispatchEvent(new Event("change"));
+                }
+                seeds.push([frame.shown, lab.known.seed]);
+            };
+            lab.change({ heads: 2 });
+            while (lab.isBusy) await new Promise((next) => setTimeout(next, 5));
+            await lab.whole();
+            delete lab.on_run;
+            return seeds;
+        }"""
+    )
+    assert seeds == [[0, 0], [None, 2]]
+    run = ss.train(SETTING.replace(heads=2))
+    values = page.evaluate("lab.cards.cards.get('values').picture.lines[0].y.at(-1)")
+    page.select_option("#seed", "0")
+    assert values == pytest.approx(float(run.dataset["v"].to_numpy()[2, -1, 0]), rel=1e-5)
+
+
 def test_a_prompt_is_drawn_anew(page: Page) -> None:
     before = known(page, "[...known.prompts.arrays.x.data]")
     page.click(".resample")

@@ -4,22 +4,26 @@ const TYPES = { f4: Float32Array, f8: Float64Array };
 
 /** An array with a shape: `at(i, j, …)` is one number of it. */
 export class Shaped {
-  constructor(data, shape) {
+  /** Its first axis begins at place `first`: what comes before is not there. */
+  constructor(data, shape, first = 0) {
     this.data = data;
     this.shape = shape;
     this.strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
+    this.origin = -first * this.strides[0];
   }
 
-  at(...place) {
-    let offset = 0;
+  /** Where in the data a place is. */
+  offset(...place) {
+    let offset = this.origin;
     for (let axis = 0; axis < place.length; axis++) offset += place[axis] * this.strides[axis];
-    return this.data[offset];
+    return offset;
   }
+
+  at(...place) { return this.data[this.offset(...place)]; }
 
   /** What lies behind the first axes, as a flat view. */
   row(...place) {
-    let offset = 0;
-    for (let axis = 0; axis < place.length; axis++) offset += place[axis] * this.strides[axis];
+    const offset = this.offset(...place);
     return this.data.subarray(offset, offset + this.strides[place.length - 1]);
   }
 }

@@ -23,13 +23,13 @@ class Lab {
     this.status = document.getElementById("status");
     this.seedChoice = document.getElementById("seed");
     this.promptSeed = 0;
+    // The number of the run that is drawn to its end, and who waits for all of its seeds.
+    this.drawn = null;
+    this.waiting = [];
     this.playhead = new Playhead(this.known, () => this.cards.move());
     this.cards = new Cards(document.getElementById("views"), this.known,
                            (time) => this.playhead.seek(time), () => this.resample());
-    this.seedChoice.addEventListener("change", () => {
-      this.known.seedIndex = this.seedChoice.selectedIndex;
-      this.cards.draw();
-    });
+    this.seedChoice.addEventListener("change", () => this.showChosenSeed());
     offerTakeAway(this, (words) => this.say(words));
     if (this.isSaved) this.openKept(kept);
     else this.connect();
@@ -85,7 +85,7 @@ class Lab {
     this.setBusy(true);
     this.askedAt = performance.now();
     this.asked = this.state;
-    this.connection.ask("run", toSetting(this.state));
+    this.connection.ask("run", toSetting(this.state), { shown: this.known.seedIndex });
     const prompts = JSON.stringify([this.state.spectrum, this.state.context_length, this.state.inputs,
                                     this.state.label_noise]);
     if (prompts !== this.askedPrompts && !isMixed(this.state)) {
@@ -109,6 +109,9 @@ class Lab {
   }
 
   receive(frame, data) {
+    // Another seed has been chosen since: the frame of all of them comes right after.
+    if (frame.kind === "run" && frame.shown !== null &&
+        frame.shown !== Math.min(this.known.seedIndex, frame.seeds.length - 1)) return;
     if (frame.kind !== "waiting" && frame.kind !== "refused") {
       this.frames.set(frame.kind, data);
       this.known.take(frame);
@@ -135,7 +138,16 @@ class Lab {
   }
 
   on_run(frame) {
-    if (frame.share === 1) this.setBusy(false);
+    if (frame.shown === null) for (const ready of this.waiting.splice(0)) ready();
+    if (frame.share === 1) {
+      if (frame.number === this.drawn) {
+        // The other seeds of what is drawn already.
+        if (this.seedChoice.selectedIndex !== this.known.seed) this.showChosenSeed();
+        return;
+      }
+      this.drawn = frame.number;
+      this.setBusy(false);
+    }
     this.offerSeeds(frame.seeds);
     this.playhead.refresh(frame.share === 1);
     this.cards.draw();
@@ -154,6 +166,19 @@ class Lab {
     if (frame.asked === "run") this.setBusy(false);
     this.say(frame.reason, true);
     this.pump();
+  }
+
+  showChosenSeed() {
+    // Where there is one seed alone the others are on their way, and it is shown with them.
+    if (!this.known.isWhole) return;
+    this.known.seedIndex = this.seedChoice.selectedIndex;
+    this.cards.draw();
+  }
+
+  /** Resolves when there is more of the run than the seed that is shown. */
+  whole() {
+    return this.known.isWhole ? Promise.resolve()
+                              : new Promise((ready) => { this.waiting.push(ready); });
   }
 
   /** How long an answer took from the change to the drawing, for whoever measures it. */

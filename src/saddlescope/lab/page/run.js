@@ -1,5 +1,10 @@
 // What is known of the setting on the screen: prediction, run, law and prompts, and what follows.
 
+import { Shaped } from "./frames.js";
+
+// What a frame of one seed has of all of them.
+const OF_ALL = new Set(["loss", "time", "step"]);
+
 export class Known {
   constructor() {
     this.hello = this.prediction = this.run = this.law = this.prompts = null;
@@ -15,6 +20,9 @@ export class Known {
     this[frame.kind] = frame;
     if (frame.kind === "run" || frame.kind === "prompts") this.cache.clear();
     if (frame.kind !== "run") return;
+    if (frame.shown !== null)
+      for (const name of Object.keys(frame.arrays).filter((one) => !OF_ALL.has(one)))
+        frame.arrays[name] = new Shaped(frame.arrays[name].data, frame.arrays[name].shape, frame.shown);
     if (this.theory !== this.prediction) this.law = null;
     this.theory = this.prediction;
   }
@@ -25,6 +33,8 @@ export class Known {
   get seeds() { return this.run ? this.run.seeds : []; }
   /** The index of the record at the playhead, within what there is of a run. */
   get now() { return Math.min(this.place, Math.max(this.points - 1, 0)); }
+  /** Whether there is more of the run than the seed that is shown. */
+  get isWhole() { return this.run !== null && this.run.shown === null; }
   get seed() { return Math.min(this.seedIndex, Math.max(this.seeds.length - 1, 0)); }
   get moment() { return this.points ? this.time[this.now] : 0; }
   has(name) { return Boolean(this.run && name in this.run.arrays); }
@@ -67,8 +77,8 @@ export class Known {
     if (!this.theory?.points.length || !this.has("effective_map")) return null;
     const { points, arrays } = this.theory, { basis } = arrays, amplitude = arrays.amplitude?.data;
     if (!amplitude) return null;
-    const { data, strides } = this.array("effective_map"), size = amplitude.length;
-    const begin = this.seed * strides[0] + place * strides[1], vectors = basis.data;
+    const maps = this.array("effective_map"), { data } = maps, size = amplitude.length;
+    const begin = maps.offset(this.seed, place), vectors = basis.data;
     const own = new Float64Array(size);
     let whole = 0;
     for (let a = 0; a < size; a++)

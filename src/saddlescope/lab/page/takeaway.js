@@ -36,6 +36,7 @@ export function offerTakeAway(lab, say) {
   on("save-page", async () => {
     const shell = lab.isSaved ? document.documentElement.outerHTML
                               : await (await fetch("self-contained")).text();
+    await lab.whole();
     const kept = { state: lab.state, place: lab.known.now, seed: lab.known.seed,
                    frames: [...lab.frames.values()].map(toText) };
     const page = shell.replace(/(<script id="kept"[^>]*>)[^<]*/, (_, tag) => tag + inScript(kept));
