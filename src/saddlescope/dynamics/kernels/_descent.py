@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
@@ -78,14 +80,12 @@ def _segment(
             return weights, seen
 
         carried, seen = jax.lax.fori_loop(0, count, move, (carried, seen))
-        vector, loss = motion.vector(carried), landscape.loss(carried[1])
-        # What is not finite is not 0 times itself.
-        spoiled = [0 * one for one in vector]
-        sound = active & (block.total(sum(spoiled[1:], spoiled[0])) == 0)
-        place = recorder.write(place, active & (ahead == count), vector, loss)
+        put = partial(motion.write, carried)
+        sound = active & (block.total(motion.spoiled(carried)) == 0)
+        place = recorder.write(place, active & (ahead == count), put, landscape.loss(carried[1]))
         place = recorder.failing(place, active & ~sound)
         # A seed that fails keeps the weights that were last seen finite.
-        block.write_vector(state.weights, vector, sound)
+        put(state.weights, sound)
         step = step + jnp.where(sound, count, 0).astype(step.dtype)
         return carried, step, place, seen, taken + count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import equinox as eqx
@@ -111,8 +112,8 @@ def _leave(block: Block, solver: Solver, stand: Stand) -> None:
         (solver.is_stiff, stand.is_stiff),
     ):
         block.write(ref, value, block.inside)
-    block.write_vector(solver.weights, stand.weights, block.inside)
-    block.write_vector(solver.slope, stand.slope, block.inside)
+    block.write_vector(stand.weights, solver.weights, block.inside)
+    block.write_vector(stand.slope, solver.slope, block.inside)
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ def _record_crossed(
             for one, *own in zip(stand.weights, *slopes, strict=True)
         ]
         loss = landscape.loss(landscape.effective_map(inside))
-        return recorder.write(place, due(place), inside, loss, resting & ~crossed(place))
+        put = partial(block.write_vector, inside)
+        return recorder.write(place, due(place), put, loss, resting & ~crossed(place))
 
     return jax.lax.while_loop(lambda at: block.any(due(at)), write, place)

@@ -96,7 +96,7 @@ class Block:
             for place, there in self._places(self.inside)
         ]
 
-    def write_vector(self, ref: Ref, vector: Sequence[Lane], mask: Lane, *at: Lane) -> None:
+    def write_vector(self, vector: Sequence[Lane], ref: Ref, mask: Lane, *at: Lane) -> None:
         """Write the vectors of the trajectories in `mask`, at `at` where there are several."""
         for lane, (place, there) in zip(vector, self._places(mask & self.inside), strict=True):
             triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
@@ -110,15 +110,19 @@ class Block:
         for place, lane in zip(self._head(head), vector, strict=True):
             triton.store(desk.at[self._beside(place)], lane, mask=self.inside)
 
-    def take_all(self, desk: Ref) -> list[Lane]:
-        """The weights of all heads, in their order."""
-        return [self._take(desk, place) for place in range(self.layout.size)]
+    def write_head(
+        self, head: Lane, vector: Sequence[Lane], ref: Ref, mask: Lane, *at: Lane
+    ) -> None:
+        """Write one head of flat vectors, [S, n], as `write_vector` does all of them."""
+        there = mask & self.inside
+        for place, lane in zip(self._head(head), vector, strict=True):
+            triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
 
-    def _take(self, desk: Ref, place: int | Lane) -> Lane:
+    def _take(self, desk: Ref, place: Lane) -> Lane:
         other = np.zeros((), desk.dtype)
         return triton.load(desk.at[self._beside(place)], mask=self.inside, other=other)
 
-    def _beside(self, place: int | Lane) -> tuple[Lane, Lane]:
+    def _beside(self, place: Lane) -> tuple[Lane, Lane]:
         return jnp.broadcast_to(jnp.asarray(place, jnp.int32), self.rows.shape), self.rows
 
     def _load(self, ref: Ref, rows: Lane, at: Sequence[int | Lane]) -> Lane:

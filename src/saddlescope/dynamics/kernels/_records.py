@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import equinox as eqx
 import jax
@@ -13,6 +14,12 @@ from jaxtyping import Array
 from saddlescope.dynamics.kernels._lanes import Block, Lane, Ref
 from saddlescope.dynamics.methods._notes import Notes, passing
 from saddlescope.dynamics.methods._problem import Problem, Records
+
+
+class Put(Protocol):
+    """Writes the weights of the trajectories in a mask, at `at` where there are several."""
+
+    def __call__(self, ref: Ref, mask: Lane, *at: Lane) -> None: ...
 
 
 class Place(eqx.Module):
@@ -54,16 +61,16 @@ class Recorder:
         self,
         place: Place,
         due: Lane,
-        vector: Sequence[Lane],
+        put: Put,
         loss: Lane,
         resting: Lane | bool = False,
     ) -> Place:
         """Record the trajectories in `due`, some of which are known to be `resting`."""
         block, records = self.block, self.records
         block.write(records.loss, loss, due, place.index)
-        block.write_vector(records.last, vector, due)
+        put(records.last, due)
         if self.problem.keep_weights:
-            block.write_vector(records.path, vector, due, place.index)
+            put(records.path, due, place.index)
         index = place.index + jnp.where(due, 1, 0).astype(place.index.dtype)
         return Place(
             index,
