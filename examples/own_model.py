@@ -37,6 +37,10 @@ class TiedAttention(ss.AbstractLinearAttention):
         return 3
 
     @property
+    def sums_heads(self) -> bool:
+        return True
+
+    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         return {"v": ("head",), "k": ("head", "dim")}
 

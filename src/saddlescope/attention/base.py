@@ -118,6 +118,15 @@ class AbstractAttention(abc.ABC):
         return ()
 
     @property
+    def sums_heads(self) -> bool:
+        """Whether heads, the first axis of every weight, add up to the coefficients.
+
+        A head's velocity then depends on the other heads through the force alone, which stiff
+        steps make use of.
+        """
+        return False
+
+    @property
     def has_exact_loss(self) -> bool:
         """Whether the loss on a law is known exactly, without prompts."""
         return self.is_linear

@@ -33,6 +33,10 @@ class AbstractNetwork(AbstractLinearAttention):
         return self.attention.degree
 
     @property
+    def sums_heads(self) -> bool:
+        return True
+
+    @property
     def parametrisation(self) -> Parametrisation | None:
         return self.attention.parametrisation
 

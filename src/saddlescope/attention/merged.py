@@ -47,6 +47,10 @@ class MergedAttention(AbstractLinearAttention):
         return ("heads",) if self.is_linear else ()
 
     @property
+    def sums_heads(self) -> bool:
+        return self.is_linear
+
+    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         return self._with_blocks(
             {"v": ("head",), "U": ("head", "dim", "query_dim")},

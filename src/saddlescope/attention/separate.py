@@ -58,6 +58,10 @@ class SeparateAttention(AbstractLinearAttention):
         return ("heads", "rank") if self.is_linear else ()
 
     @property
+    def sums_heads(self) -> bool:
+        return self.is_linear
+
+    @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         pairs = ("head", "rank", "dim")
         return self._with_blocks(

@@ -88,7 +88,7 @@ class Prepared:
                 keep_weights=setting.record.weights,
                 has_rows=False,
                 kernel=self.kernel,
-                rule=method.rule(layout, group),
+                rule=method.rule(model, layout, group),
                 sampler=jax.device_put(sampler),
                 risk=jax.device_put(risk),
                 grid=jax.device_put(self.grid),

@@ -1,6 +1,6 @@
 """The loss that is descended, as arrays: of the population, of statistics, of prompts."""
 
-from saddlescope.risk.base import AbstractMapRisk, AbstractRisk, Objective
+from saddlescope.risk.base import AbstractMapRisk, AbstractRisk, Force, Objective
 from saddlescope.risk.population import DenseRisk, DiagonalRisk, population_objective
 from saddlescope.risk.prompts import PromptRisk
 from saddlescope.risk.statistics import StatisticsRisk
@@ -11,6 +11,7 @@ __all__ = [
     "AbstractRisk",
     "DenseRisk",
     "DiagonalRisk",
+    "Force",
     "Objective",
     "PromptRisk",
     "StatisticsRisk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,18 @@ from saddlescope.checks import FloatArray
 
 if TYPE_CHECKING:
     from saddlescope.attention import AbstractAttention, AbstractLinearAttention
+
+
+@dataclass(frozen=True)
+class Force:
+    """What moves the weights of a model by way of its coefficients."""
+
+    value: Array
+    """As `pull_back` takes it."""
+    response: Callable[[Array], Array]
+    """How it changes with the coefficients, which is linear."""
+    pull_back: Callable[[Weights, Array], Weights]
+    """The velocity of weights at a force."""
 
 
 class AbstractRisk(eqx.Module):
@@ -30,6 +43,10 @@ class AbstractRisk(eqx.Module):
         r"""$-\frac12\partial L/\partial w$ for every weight, times `rate`; here by autodiff."""
         slope = jax.grad(lambda at: self.loss(model, at))(weights)
         return {name: (-0.5 * rate) * slope[name] for name in weights}
+
+    def force(self, model: AbstractAttention, weights: Weights, rate: Array) -> Force | None:
+        """The force on a model's coefficients, times `rate`; None where there is more to it."""
+        return None
 
     def best_map(self, capacity: int) -> FloatArray | None:
         """The map of least loss among those of rank `capacity`, [D, D], None if not known."""
@@ -73,6 +90,13 @@ class AbstractMapRisk(AbstractRisk):
         # a whole step in one loop (measured: 9 µs a step of the flow against 15).
         force = self.map_force(model.coefficients(weights, self.gain))
         return model.pull_back(weights, (rate * self.gain) * force)
+
+    def force(self, model: AbstractLinearAttention, weights: Weights, rate: Array) -> Force:  # type: ignore[override]
+        def at(coefficients: Array) -> Array:
+            return (rate * self.gain) * self.map_force(self.gain * coefficients)
+
+        value, response = jax.linearize(at, model.coefficients(weights))
+        return Force(value, response, model.pull_back)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,14 @@
 """Rodas5P beside exact solutions: its order, its interpolation, and steps far beyond stability."""
 
+from functools import partial
+
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.integrate
 
+from saddlescope.dynamics.methods._jacobian import solve_whole
 from saddlescope.dynamics.methods._rosenbrock import _GAMMA, Rodas5P
 
 # A damped pendulum.
@@ -31,7 +34,8 @@ def exact(time: float) -> np.ndarray:
 def one_step(width: float, field=pendulum, start: np.ndarray = START) -> tuple:
     solver, term, y0 = Rodas5P(), diffrax.ODETerm(field), jnp.asarray(start)
     slope = solver.init(term, 0.0, width, y0, None)
-    return solver.step(term, jnp.asarray(0.0), jnp.asarray(width), y0, None, slope, False)
+    solving = partial(solve_whole, lambda y: field(0.0, y, None))
+    return solver.step(term, jnp.asarray(0.0), jnp.asarray(width), y0, solving, slope, False)
 
 
 def rate_of(errors: list[float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TypeAlias
 
 import diffrax
@@ -12,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics.methods._ensemble import is_on_processor, map_groups, over_rows, pick
+from saddlescope.dynamics.methods._jacobian import products, solve_shifted
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Notes
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
@@ -80,19 +83,22 @@ class Control(eqx.Module):
     """Explicit steps that may lie ahead where stability bounds them; with more, stiff ones do."""
 
     @staticmethod
-    def of(layout: Layout, group: int, rtol: float, atol: float, solver: str) -> Control:
-        """As arrays: nothing is compiled anew for other ones."""
-        enough = _STIFF_STEPS * group * cost_of_stiff_step(layout, group)
+    def of(stiff_cost: float, rtol: float, atol: float, solver: str) -> Control:
+        """As arrays: nothing is compiled anew for other ones.
+
+        `stiff_cost` is that of a stiff step of a whole group, in explicit ones.
+        """
+        enough = _STIFF_STEPS * stiff_cost
         most = {"auto": enough, "explicit": math.inf, "stiff": 0.0}[solver]
         return Control(*jax.device_put((rtol, atol, most)))
 
 
-def cost_of_stiff_step(layout: Layout, group: int) -> float:
+def cost_of_stiff_step(model: AbstractAttention, layout: Layout, group: int) -> float:
     """What a stiff step of one seed costs, in explicit steps of a group; roughly.
 
     Measured on one core for 15 to 528 weights and groups of 1 to 45, in microseconds.
     """
-    return (20 + 0.0055 * layout.size**2.4) / (3 + 0.025 * layout.size * group)
+    return (15 + 0.013 * products(model, layout) ** 0.7) / (3 + 0.025 * layout.size * group)
 
 
 def prolong(problem: Problem[Control], state: FlowState) -> FlowState:
@@ -105,7 +111,8 @@ def prolong(problem: Problem[Control], state: FlowState) -> FlowState:
 
 def advance(problem: Problem[Control], state: FlowState, budget: int) -> tuple[FlowState, int]:
     """Take at most about `budget` explicit steps, or what costs as much; steps taken, as such."""
-    stiff_cost, taken = cost_of_stiff_step(problem.layout, problem.group), 0.0
+    stiff_cost = cost_of_stiff_step(problem.model, problem.layout, problem.group)
+    taken = 0.0
     solvers: tuple[tuple[AbstractFlowSolver, float], ...]
     solvers = ((UnrolledTsit5(), 1.0), (Rodas5P(), stiff_cost))
     for solver, cost in solvers:
@@ -220,8 +227,9 @@ def _attempt(
 ) -> tuple[Solver, Bool[Array, ""], Dense]:
     """One step of one seed: where it leads (back, if refused), whether kept, its interpolant."""
     term, width = _equation(problem), at.step_end - at.time
+    args = partial(solve_shifted, problem) if solver.is_stiff else one
     y1, error, dense, slope, _ = solver.step(
-        term, at.time, at.step_end, at.weights, one, at.slope, False
+        term, at.time, at.step_end, at.weights, args, at.slope, False
     )
     steepest, stretch = at.steepest, jnp.zeros_like(width)
     if not solver.is_stiff:

@@ -30,6 +30,13 @@ class Layout:
         """The number of weights."""
         return sum(math.prod(shape) for _, shape in self.shapes)
 
+    @property
+    def by_head(self) -> AnyArray:
+        """Where the weights of each head lie, [H, m], if heads are the first axis of each."""
+        heads, places = self.shapes[0][1][0], np.arange(self.size)
+        parts = self.unpack(places).values()
+        return np.concatenate([part.reshape(heads, -1) for part in parts], axis=1)
+
     def places_in(self, larger: Layout) -> AnyArray:
         """Where each of the weights lies in the flat vector of a layout that they fit in, [n]."""
         places, start = [], 0

@@ -14,6 +14,7 @@ from saddlescope.setting.kinds import part
 if TYPE_CHECKING:
     import equinox as eqx
 
+    from saddlescope.attention import AbstractAttention
     from saddlescope.dynamics.kernels.choice import Kernel
     from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import AbstractState, Problem
@@ -96,8 +97,8 @@ class AbstractMethod(abc.ABC):
         return "take fewer steps"
 
     @abc.abstractmethod
-    def rule(self, layout: Layout, group: int) -> eqx.Module:
-        """How weights of a layout move, as arrays; `group` seeds advance together."""
+    def rule(self, model: AbstractAttention, layout: Layout, group: int) -> eqx.Module:
+        """How a model's weights move, as arrays; `group` seeds advance together."""
 
     @abc.abstractmethod
     def begin(

@@ -34,6 +34,7 @@ _ELEMENTWISE = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")
 if TYPE_CHECKING:
     import optax
 
+    from saddlescope.attention import AbstractAttention
     from saddlescope.dynamics.methods._layout import Layout
     from saddlescope.dynamics.methods._problem import Problem
     from saddlescope.dynamics.methods._stepping import AbstractStep, StepState
@@ -56,7 +57,7 @@ class AbstractDescent(AbstractMethod):
     def counts_steps(self) -> bool:
         return True
 
-    def rule(self, layout: Layout, group: int) -> AbstractStep:
+    def rule(self, model: AbstractAttention, layout: Layout, group: int) -> AbstractStep:
         return self.make_step()
 
     def begin(

@@ -15,6 +15,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
 if TYPE_CHECKING:
+    from saddlescope.attention import AbstractAttention
     from saddlescope.dynamics.kernels.choice import Kernel
     from saddlescope.dynamics.methods._integration import Control, FlowState
     from saddlescope.dynamics.methods._layout import Layout
@@ -96,10 +97,11 @@ class GradientFlow(AbstractMethod):
             for field in ("rtol", "atol", "solver", "precision")
         )
 
-    def rule(self, layout: Layout, group: int) -> Control:
-        from saddlescope.dynamics.methods._integration import Control
+    def rule(self, model: AbstractAttention, layout: Layout, group: int) -> Control:
+        from saddlescope.dynamics.methods._integration import Control, cost_of_stiff_step
 
-        return Control.of(layout, group, self.rtol, self.atol, self.solver)
+        cost = cost_of_stiff_step(model, layout, group)
+        return Control.of(cost * group, self.rtol, self.atol, self.solver)
 
     def begin(
         self, problem: Problem, seeds: Int[Array, " S"], weights: Float[Array, "S n"]
