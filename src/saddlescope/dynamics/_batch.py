@@ -65,8 +65,8 @@ class Batch:
         owners = np.repeat([numbers[id(one.problem)] for one in self._prepared], counts)
         lacking = frame.rows - ends[-1]
         owners = np.concatenate([owners, np.repeat(owners[:1], lacking)])
-        with within(prepared[0].precision):
-            problem = jax.tree.map(lambda *rows: jax.device_put(np.stack(rows)[owners]), *problems)
+        # They are put where they are worked on when they are divided among shards.
+        problem = jax.tree.map(lambda *rows: np.stack(rows)[owners], *problems)
         methods = [one.setting.method for one in prepared]
         kernel = choose_kernel(methods, shape[0], problem.risk, self._layout, frame.rows)
         problem = replace(problem, kernel=kernel)

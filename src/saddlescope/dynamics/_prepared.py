@@ -79,8 +79,12 @@ class Prepared:
         """The GPU kernel that carries it out, or the batch that it is in."""
         pace, threshold = 1 / self.time_unit(risk), _threshold(setting, risk)
         marks, sampler = _marks(setting, risk), _sampler(setting)
+        # Means are over all weights, as if those that rest were there.
+        size = float(self.moving.whole.size)
+        numbers = (sampler, risk, self.grid, len(self.grid), size, pace, threshold, marks)
         with within(self.precision):
             # Put there as they are: `jnp.asarray` would compile a program for every shape.
+            sampler, risk, grid, points, size, pace, threshold, marks = jax.device_put(numbers)
             self.problem = Problem(
                 model=model,
                 layout=layout,
@@ -89,15 +93,14 @@ class Prepared:
                 has_rows=False,
                 kernel=self.kernel,
                 rule=method.rule(model, layout, group),
-                sampler=jax.device_put(sampler),
-                risk=jax.device_put(risk),
-                grid=jax.device_put(self.grid),
-                points=jax.device_put(len(self.grid)),
-                # Means are over all weights, as if those that rest were there.
-                size=jax.device_put(float(self.moving.whole.size)),
-                pace=jax.device_put(pace),
-                threshold=jax.device_put(threshold),
-                marks=None if marks is None else Marks(*jax.device_put(marks)),
+                sampler=sampler,
+                risk=risk,
+                grid=grid,
+                points=points,
+                size=size,
+                pace=pace,
+                threshold=threshold,
+                marks=None if marks is None else Marks(*marks),
             )
 
     def restarted(self, setting: Setting) -> Prepared:
