@@ -54,6 +54,8 @@ def optimised() -> Callable[[], AbstractContextManager[None]]:
     def context() -> Iterator[None]:
         before = jax.config.read("jax_disable_most_optimizations")
         jax.config.update("jax_disable_most_optimizations", False)
+        # JAX takes what it has compiled of the same program, optimised or not.
+        jax.clear_caches()
         try:
             yield
         finally:
