@@ -15,14 +15,11 @@ import gc
 import hypothesis
 import jax
 import pytest
-from jaxtyping import install_import_hook
-from tests.checking import checked
+from tests.hook import check_calls
 
 # Shapes are checked where the mathematics is.
 _ROOMS = "attention comparison dynamics measure risk task theory transformer"
-install_import_hook(
-    [f"saddlescope.{room}" for room in _ROOMS.split()], f"{checked.__module__}.checked"
-)
+check_calls([f"saddlescope.{room}" for room in _ROOMS.split()])
 # Traced programs are many objects that live long; looking through them often takes a tenth of all
 # time.
 gc.set_threshold(100_000, 50, 100)
@@ -57,6 +54,8 @@ def optimised() -> Callable[[], AbstractContextManager[None]]:
     def context() -> Iterator[None]:
         before = jax.config.read("jax_disable_most_optimizations")
         jax.config.update("jax_disable_most_optimizations", False)
+        # JAX takes what it has compiled of the same program, optimised or not.
+        jax.clear_caches()
         try:
             yield
         finally:
