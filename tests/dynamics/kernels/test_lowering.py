@@ -11,8 +11,10 @@ from saddlescope.dynamics import _prepared
 from saddlescope.dynamics._job import Job
 from saddlescope.dynamics.kernels import _descent, _flow
 from saddlescope.dynamics.kernels.choice import Kernel
+from saddlescope.precision import within
 
 DESCENT = ss.GradientDescent(learning_rate=0.1, steps=100)
+SINGLE = ss.GradientDescent(learning_rate=0.1, steps=100, precision="float32")
 FLOW = ss.GradientFlow(until=100.0)
 IN_MEMORY = Kernel(1, 128, 4, in_memory=True)
 
@@ -23,7 +25,7 @@ IN_MEMORY = Kernel(1, 128, 4, in_memory=True)
     ("advance", "method", "kernel", "dimension"),
     [
         (_descent._advance, DESCENT, Kernel(2, 64, 2), 2),
-        (_descent._advance, DESCENT, IN_MEMORY, 5),
+        (_descent._advance, SINGLE, IN_MEMORY, 5),
         (_flow._advance, FLOW, Kernel(4, 8, 1), 2),
     ],
     ids=["descent", "descent with heads in memory", "flow"],
@@ -42,7 +44,7 @@ def test_it_is_lowered_for_a_gpu(
     record = ss.Record(points=3, keep=keep)
     job = Job(ss.Setting(ss.SeparateAttention(heads=3), task, method, seeds=64, record=record))
     problem, state = job.rows._problems[0], job.begin()[0]
-    with jax.enable_x64(True):
+    with within(method.precision):
         traced = jax.jit(advance.__wrapped__).trace(problem, state, jnp.asarray(100))
         lowered = traced.lower(lowering_platforms=("cuda",))
     assert "triton" in lowered.as_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from saddlescope.dynamics.methods._notes import Notes, passing
 from saddlescope.dynamics.methods._problem import Problem, Records
 
 
+@runtime_checkable
 class Put(Protocol):
     """Writes the weights of the trajectories in a mask, at `at` where there are several."""
 

@@ -71,6 +71,9 @@ def choose_kernel(
         return None
     if layout.dimension > _MOST_DIMENSIONS:
         is_small = layout.dimension <= _MOST_IN_MEMORY and layout.size // heads <= _MOST_OF_A_HEAD
+        # In float64 the map and what bends it are more than all registers hold: Triton's compiler
+        # was at it for eleven minutes without an end, where float32 took three.
+        is_small &= all(method.precision == "float32" for method in methods)
         return None if is_flow or not is_small else Kernel(1, block=128, warps=4, in_memory=True)
     most = _MOST_OF_FLOW if is_flow else _MOST_OF_DESCENT
     while -(-heads // lanes) * layout.size // heads > most:
