@@ -58,18 +58,18 @@ class Batch:
         self._count = frame.rows
         _check_memory(self._prepared, self._layout)
         self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
+        methods = [one.setting.method for one in prepared]
+        risk = prepared[0].problem.risk
+        kernel = choose_kernel(methods, shape[0], risk, self._layout, frame.rows)
         # Settings that differ in their start alone share a problem.
         distinct = {id(one.problem): one for one in self._prepared}
-        problems = [padded(one, shape, frame) for one in distinct.values()]
+        problems = [replace(padded(one, shape, frame), kernel=kernel) for one in distinct.values()]
         numbers = {own: number for number, own in enumerate(distinct)}
         owners = np.repeat([numbers[id(one.problem)] for one in self._prepared], counts)
         lacking = frame.rows - ends[-1]
         owners = np.concatenate([owners, np.repeat(owners[:1], lacking)])
         # They are put where they are worked on when they are divided among shards.
         problem = jax.tree.map(lambda *rows: np.stack(rows)[owners], *problems)
-        methods = [one.setting.method for one in prepared]
-        kernel = choose_kernel(methods, shape[0], problem.risk, self._layout, frame.rows)
-        problem = replace(problem, kernel=kernel)
         for one in self._prepared:
             one.kernel = kernel
         seeds = np.concatenate([one.seeds for one in self._prepared])
