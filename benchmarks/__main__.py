@@ -42,7 +42,7 @@ SUBJECTS = (
     "stages",
     "scaling",
 )
-ON_A_GPU = ("gpu", "scaling")
+ON_A_GPU = ("gpu", "scaling", "sweeps")
 RECORDED = Path(__file__).parent / "recorded"
 
 

@@ -322,15 +322,20 @@ def assemble(
         variables[name] = (("seed", "time", *axes.get(name, ())), values)
     for name, values in final.items():
         variables[f"final_{name}"] = (("seed", *axes[name]), values)
-    return describe(
-        xr.Dataset(variables, {"seed": np.array(setting.seeds), "time": time}), setting, clock
-    )
+    coordinates = {"seed": np.array(setting.seeds), **clock_coordinates(setting, clock, time)}
+    return describe(xr.Dataset(variables, coordinates), setting)
 
 
-def describe(dataset: xr.Dataset, setting: Setting, clock: AnyArray) -> xr.Dataset:
+def clock_coordinates(
+    setting: Setting, clock: AnyArray, time: FloatArray
+) -> dict[str, FloatArray | tuple[str, AnyArray]]:
+    """Flow time, and beside it the steps where these are what the method counts."""
+    steps = {"step": ("time", clock)} if setting.method.counts_steps else {}
+    return {"time": time, **steps}
+
+
+def describe(dataset: xr.Dataset, setting: Setting) -> xr.Dataset:
     """With what its time and its loss are, and the setting that it came from."""
-    if setting.method.counts_steps:
-        dataset = dataset.assign_coords(step=("time", clock))
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
     dataset["time"].attrs.update(long_name="flow time", units="τ")
     dataset.attrs.update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from saddlescope.errors import CannotRead
 from saddlescope.measure.distribution import Distribution, check_shares
 from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.setting import Setting
-from saddlescope.trajectory import Outcomes, Result, Trajectory, describe
+from saddlescope.trajectory import Outcomes, Result, Trajectory, clock_coordinates, describe
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,8 +56,8 @@ class Tally:
         places = summary.order[:, :, None] == np.arange(len(self.places))
         return replace(self, seen=self.seen.added(rows), places=self.places + places.sum(axis=0))
 
-    def dataset(self, time: FloatArray, shares: FloatArray) -> xr.Dataset:
-        """The quantiles, with names."""
+    def dataset(self, time: Mapping[str, object], shares: FloatArray) -> xr.Dataset:
+        """The quantiles, with names, at records of these coordinates."""
         import xarray as xr
 
         found = self.seen.quantiles(shares)
@@ -70,7 +71,7 @@ class Tally:
                 "final_loss": ("quantile", last[:, 0]),
                 "order_share": (("place", "direction"), learned),
             },
-            {"quantile": shares, "time": time, **axis_labels(named)},
+            {"quantile": shares, **time, **axis_labels(named)},
         )
         about = "share of the seeds that learn an eigenvector in this place"
         dataset["order_share"].attrs["long_name"] = about
@@ -88,7 +89,8 @@ def summarise_quantiles(trajectory: Trajectory, quantiles: ArrayLike | None) -> 
     few = summarise(trajectory)
     summary = Summary(*(few[name].to_numpy() for name in _NUMBERS))
     sizes = [len(trajectory.time), *(few[name].shape[1] for name in _NUMBERS)]
-    quantiles = Tally.empty(*sizes).added(trajectory.loss, summary).dataset(trajectory.time, shares)
+    tally = Tally.empty(*sizes).added(trajectory.loss, summary)
+    quantiles = tally.dataset({"time": trajectory.time}, shares)
     return quantiles.assign(_ended(trajectory.outcomes)).drop_attrs(deep=False)
 
 
@@ -197,8 +199,8 @@ class QuantilesJob(AbstractJob[ShareState, Trajectory]):
         prepared, clock = self._prepared, self._prepared.grid
         missing = Outcomes.all(len(prepared.seeds) - len(state.outcomes), Result.INTERRUPTED)
         outcomes = state.outcomes.followed_by(missing)
-        dataset = state.tally.dataset(prepared.flow_time(clock), _SHARES)
-        dataset = describe(dataset, prepared.setting, clock)
+        time = clock_coordinates(prepared.setting, clock, prepared.flow_time(clock))
+        dataset = describe(state.tally.dataset(time, _SHARES), prepared.setting)
         dataset.attrs["rank_error"] = state.tally.seen.rank_error
         leaves = () if self.is_finished(state) else self.save(state).state
         return Trajectory(dataset, prepared.setting, outcomes, leaves, prepared.time_start)
