@@ -4,7 +4,8 @@ Along a way $dt = d\theta/\sqrt{F}$ is analytic in z. Its singularities are root
 in z they lie $\pi/2$ from the real line or, where two terms of F of rates c and c' balance at some
 θ, $\frac{\pi}{2}/\bigl((c - c')\sqrt{w^2 + \theta^2}\bigr)$ with w the width of the map from z. The
 panels are as many times narrower, so that Gauss' and Legendre's rule errs by the same on all ways:
-by 3e-11 at worst, measured over 54 000 random heads of one to eight modes.
+by 6e-11 at worst, measured over 36 000 random heads of one to eight modes. Beside the
+separatrix, as near as 1e-9, rounding in F decides: 2e-7 at worst, 3e-8 in 999 of a thousand.
 """
 
 from __future__ import annotations
