@@ -89,20 +89,17 @@ def _landscape(setting: Setting) -> Landscape:
     return find_landscape(setting)
 
 
-def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays] | None:
-    """The density of the first drop's time over random starts; None where it is not known."""
+def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays]:
+    """The density of the first drop's time over random starts, or why there is none."""
     try:
-        is_meant = not is_merged(setting.model) and isinstance(setting.task, InContextRegression)
-        if not is_meant or not setting.method.has_flow_time:
-            return None
         law = _law(setting)
-    except TheoryDoesNotApply:
-        return None
+    except TheoryDoesNotApply as reason:
+        return {"reason": str(reason)}, {}
     ends = law.quantiles(list(_LAW_ENDS))
     times = np.linspace(max(float(ends[0]), 0.0), float(ends[1]), _LAW_POINTS)
     median = float(law.quantiles([0.5])[0])
     arrays = {"time": times, "density": _density(law, times), "survival": law.survival(times)}
-    return {"median": median}, arrays
+    return {"median": median, "reason": None}, arrays
 
 
 def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
@@ -119,6 +116,12 @@ def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
 
 def _law(setting: Setting) -> theory.DropTimeLaw:
     """The law at the scale of a setting: all scales share the heads that stand for it."""
+    if is_merged(setting.model):
+        raise TheoryDoesNotApply("the law is that of separate keys and queries")
+    if not isinstance(setting.task, InContextRegression):
+        raise TheoryDoesNotApply("of a task that comes back no such law is known")
+    if not setting.method.has_flow_time:
+        raise TheoryDoesNotApply("under this optimiser times are not predicted")
     assert isinstance(setting.init, RandomStart)
     plain = setting.to_dict()
     unit = _unit_law(json.dumps(plain["model"]), json.dumps(plain["task"]))

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from threading import Event
 from typing import TYPE_CHECKING
 
 from saddlescope.checks import AnyArray
@@ -93,6 +94,7 @@ class Engine:
         # before that does not, and a prediction is shown first.
         told = self._beside.submit(lambda: give(Kind.PREDICTION, *predicted(setting)))
         wait([told], timeout=_HEAD_START)
+        law_given = Event()
         if not self.simulator.is_ready(setting):
             give(Kind.WAITING, {"reason": "compiling, once for all settings of this kind"}, {})
 
@@ -102,10 +104,9 @@ class Engine:
             # What is on the screen is sent before the other seeds, which take longer.
             is_part = share == 1.0 and request.shown is not None and len(run.outcomes) > 1
             give(Kind.RUN, *described(run, share, request.shown if is_part else None))
-            if share == 1.0 and not button.is_pressed:
-                law = law_of_first_drop(setting)
-                if law is not None:
-                    give(Kind.LAW, *law)
+            if not button.is_pressed and not law_given.is_set():
+                law_given.set()
+                give(Kind.LAW, *law_of_first_drop(setting))
             if is_part and not button.is_pressed:
                 give(Kind.RUN, *described(run, share))
 

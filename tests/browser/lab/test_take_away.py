@@ -62,8 +62,6 @@ def saved(page: Page, click: Any) -> Download:
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view != "memory"])
 def test_every_view_can_be_taken_away(page: Page, view: str, tmp_path: Path) -> None:
-    if view == "law":
-        page.wait_for_selector("#view-law .stage:not([hidden])")
     menu = page.locator(f"#view-{view} details")
     for label, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", None)):
         menu.locator("summary").click()
@@ -83,6 +81,20 @@ def test_the_csv_of_the_loss_is_the_loss(page: Page, run: ss.Trajectory, tmp_pat
     table = np.genfromtxt(tmp_path / "loss.csv", delimiter=",", names=True)
     assert len(table) == len(run.time)
     np.testing.assert_allclose(table["loss_of_seed_1"], run.loss[1], rtol=1e-9)
+
+
+def test_a_saved_page_has_no_law_of_an_older_run(page: Page, tmp_path: Path) -> None:
+    page.evaluate("lab.change({ model: 'merged', seeds: 1 })")
+    page.wait_for_selector("#views[aria-busy=false]", timeout=PATIENCE)
+    page.click("#take-away summary")
+    saved(page, page.get_by_role("button", name="Save as page").click).save_as(
+        tmp_path / "lab.html"
+    )
+    alone = page.context.new_page()
+    alone.goto((tmp_path / "lab.html").as_uri())
+    alone.wait_for_selector("#view-loss .uplot", timeout=PATIENCE)
+    assert "separate keys and queries" in alone.inner_text("#view-law .silent")
+    alone.close()
 
 
 def test_the_saved_page_opens_from_disk_without_a_network(

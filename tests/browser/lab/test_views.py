@@ -1,5 +1,7 @@
 """The lab's views: numbers are those of Python, the playhead moves them, they fit the screen."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
@@ -58,7 +60,6 @@ def test_which_algorithm_it_runs_is_what_the_api_says(page: Page, run: ss.Trajec
 
 
 def test_the_playhead_moves_every_view(page: Page) -> None:
-    page.wait_for_function("lab.known.law !== null")
     before = {view: drawn(page, view) for view in VIEWS}
     page.locator("#playhead").focus()
     page.keyboard.press("Home")
@@ -109,6 +110,56 @@ def test_a_seed_that_is_chosen_before_it_has_come_is_shown_with_it(page: Page) -
     values = page.evaluate("lab.cards.cards.get('values').picture.lines[0].y.at(-1)")
     page.select_option("#seed", "0")
     assert values == pytest.approx(float(run.dataset["v"].to_numpy()[2, -1, 0]), rel=1e-5)
+
+
+def test_nothing_flickers_or_jumps_while_the_setting_moves(page: Page) -> None:
+    seen = page.evaluate(
+        """async () => {
+            const flickers = [], shifts = [], medians = [];
+            const views = document.getElementById("views");
+            const watch = new MutationObserver((all) => {
+                for (const { target, oldValue } of all)
+                    if (target.hidden !== (oldValue !== null))
+                        flickers.push(`${target.closest("figure").id} ${target.className}`);
+            });
+            watch.observe(views, { subtree: true, attributeFilter: ["hidden"],
+                                   attributeOldValue: true });
+            const layout = new PerformanceObserver((list) => {
+                shifts.push(...list.getEntries().map((entry) => entry.value));
+            });
+            layout.observe({ type: "layout-shift" });
+            for (const init_scale of [0.06, 0.07, 0.08, 0.09]) {
+                lab.change({ init_scale });
+                while (lab.isBusy) await new Promise((next) => setTimeout(next, 5));
+                await lab.whole();
+                medians.push(document.querySelector("#view-law .note").textContent);
+                await new Promise((next) => requestAnimationFrame(() => setTimeout(next, 0)));
+            }
+            watch.disconnect();
+            layout.disconnect();
+            return { flickers, shifts, medians };
+        }"""
+    )
+    assert seen["flickers"] == []
+    assert sum(seen["shifts"]) < 1e-3
+    # It is drawn anew all the same.
+    assert len(set(seen["medians"])) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model": "merged"}, "The law is that of separate keys and queries."),
+        ({"share": 0.5}, "Of a task that comes back no such law is known."),
+        ({"method": "optimiser", "optimiser": "sgd"}, "Under this optimiser times are not"),
+    ],
+)
+def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], reason: str) -> None:
+    assert page.is_hidden("#view-law .silent")
+    page.evaluate("change => lab.change(change)", change)
+    settle(page)
+    assert page.inner_text("#view-law .silent").startswith(reason)
+    assert page.is_hidden("#view-law .stage")
 
 
 def test_a_prompt_is_drawn_anew(page: Page) -> None:

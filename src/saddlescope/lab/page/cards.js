@@ -78,7 +78,7 @@ class Card {
   describe() {
     const { view, known } = this;
     this.element.hidden = Boolean(view.isShown && !view.isShown(known));
-    if (this.element.hidden) return;
+    if (this.element.hidden || (this.picture && view.isAwaited?.(known))) return;
     this.picture = view.describe(known);
     const isSilent = "silent" in this.picture;
     this.stage.hidden = this.legend.hidden = this.takeAway.hidden = isSilent;

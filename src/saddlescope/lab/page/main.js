@@ -138,7 +138,7 @@ class Lab {
   }
 
   on_run(frame) {
-    if (frame.shown === null) for (const ready of this.waiting.splice(0)) ready();
+    this.answerWaiting();
     if (frame.share === 1) {
       if (frame.number === this.drawn) {
         // The other seeds of what is drawn already.
@@ -156,7 +156,10 @@ class Lab {
     this.pump();
   }
 
-  on_law() { this.cards.draw("law"); }
+  on_law() {
+    this.cards.draw("law");
+    this.answerWaiting();
+  }
 
   on_prompts() { this.cards.draw("algorithm"); }
 
@@ -175,10 +178,17 @@ class Lab {
     this.cards.draw();
   }
 
-  /** Resolves when there is more of the run than the seed that is shown. */
+  /** Resolves when there is more of the run than the seed that is shown, and its law. */
   whole() {
-    return this.known.isWhole ? Promise.resolve()
-                              : new Promise((ready) => { this.waiting.push(ready); });
+    return new Promise((ready) => {
+      this.waiting.push(ready);
+      this.answerWaiting();
+    });
+  }
+
+  answerWaiting() {
+    if (this.known.isWhole && !this.known.isLawAwaited)
+      for (const ready of this.waiting.splice(0)) ready();
   }
 
   /** How long an answer took from the change to the drawing, for whoever measures it. */

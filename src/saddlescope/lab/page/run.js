@@ -23,7 +23,6 @@ export class Known {
     if (frame.shown !== null)
       for (const name of Object.keys(frame.arrays).filter((one) => !OF_ALL.has(one)))
         frame.arrays[name] = new Shaped(frame.arrays[name].data, frame.arrays[name].shape, frame.shown);
-    if (this.theory !== this.prediction) this.law = null;
     this.theory = this.prediction;
   }
 
@@ -35,6 +34,8 @@ export class Known {
   get now() { return Math.min(this.place, Math.max(this.points - 1, 0)); }
   /** Whether there is more of the run than the seed that is shown. */
   get isWhole() { return this.run !== null && this.run.shown === null; }
+  /** Whether the law is still that of an earlier run. */
+  get isLawAwaited() { return this.run?.number !== this.law?.number; }
   get seed() { return Math.min(this.seedIndex, Math.max(this.seeds.length - 1, 0)); }
   get moment() { return this.points ? this.time[this.now] : 0; }
   has(name) { return Boolean(this.run && name in this.run.arrays); }

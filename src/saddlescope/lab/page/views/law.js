@@ -9,10 +9,15 @@ export default {
   help: "Density of the first drop's time over random starts, with the seeds of this run as ticks",
   kind: "chart",
 
-  note: (known) => (known.law ? `median ${brief(known.law.median)}` : ""),
+  /** A run comes before its law: until then the older picture stays whole. */
+  isAwaited: (known) => known.isLawAwaited,
+
+  note: (known) => `median ${brief(known.law.median)}`,
 
   describe(known) {
-    if (!known.law) return { silent: why(known) };
+    if (!known.law) return { silent: "The law comes with the run." };
+    const { reason } = known.law;
+    if (reason !== null) return { silent: `${reason[0].toUpperCase()}${reason.slice(1)}.` };
     const { time, density } = known.law.arrays;
     const high = Math.max(...density.data) * 1.15 || 1;
     const marks = measured(known).flatMap((at, seed) => at === null ? [] : [{
@@ -30,7 +35,6 @@ export default {
   },
 
   table(known) {
-    if (!known.law) return {};
     const { time, density, survival } = known.law.arrays;
     return { time: Array.from(time.data), density: Array.from(density.data),
              survival: Array.from(survival.data), seed: known.seeds.map(String),
@@ -40,10 +44,3 @@ export default {
 
 const measured = (known) => (known.has("loss") && known.levels?.length > 1
   ? known.seeds.map((_, seed) => known.crossing(seed, 0)) : []);
-
-function why(known) {
-  if (known.state.model === "merged") return "The law is that of separate keys and queries.";
-  if (known.state.share > 0) return "Of a task that comes back no such law is known.";
-  if (known.state.method === "optimiser") return "Under this optimiser times are not predicted.";
-  return "The law comes after the run.";
-}
