@@ -128,10 +128,14 @@ def test_nothing_flickers_or_jumps_while_the_setting_moves(page: Page) -> None:
                 shifts.push(...list.getEntries().map((entry) => entry.value));
             });
             layout.observe({ type: "layout-shift" });
-            for (const init_scale of [0.06, 0.07, 0.08, 0.09]) {
-                lab.change({ init_scale });
+            const { known } = lab;
+            for (const change of [{ init_scale: 0.06 }, { init_scale: 0.07 }, { heads: 2 },
+                                  { spectrum: [0.5, 0.3, 0.2] }, { spectrum: [0.6, 0.3] }]) {
+                lab.change(change);
                 while (lab.isBusy) await new Promise((next) => setTimeout(next, 5));
                 await lab.whole();
+                while (known.prompts.arrays.summary.shape[1] !== known.dimension)
+                    await new Promise((next) => setTimeout(next, 5));
                 medians.push(document.querySelector("#view-law .note").textContent);
                 await new Promise((next) => requestAnimationFrame(() => setTimeout(next, 0)));
             }
@@ -141,9 +145,10 @@ def test_nothing_flickers_or_jumps_while_the_setting_moves(page: Page) -> None:
         }"""
     )
     assert seen["flickers"] == []
-    assert sum(seen["shifts"]) < 1e-3
-    # It is drawn anew all the same.
-    assert len(set(seen["medians"])) == 4
+    # Below .1 a page counts as still.
+    assert sum(seen["shifts"]) < 0.01
+    # The law is drawn anew all the same.
+    assert len(set(seen["medians"])) >= 4
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,7 @@ class Card {
     this.element.append(top, this.stage, this.silent, this.legend);
     this.renderer = view.kind === "chart"
       ? new Chart(this.stage, STILL.has(view.id) ? null : seek) : new Sheet(this.stage);
-    new ResizeObserver(() => {
-      if (this.picture && !("silent" in this.picture)) this.renderer.show(this.picture);
-    }).observe(this.stage);
+    new ResizeObserver(() => { if (this.picture) this.show(); }).observe(this.stage);
   }
 
   menu() {
@@ -78,7 +76,7 @@ class Card {
   describe() {
     const { view, known } = this;
     this.element.hidden = Boolean(view.isShown && !view.isShown(known));
-    if (this.element.hidden || (this.picture && view.isAwaited?.(known))) return;
+    if (this.element.hidden || this.isAwaited) return;
     this.picture = view.describe(known);
     const isSilent = "silent" in this.picture;
     this.stage.hidden = this.legend.hidden = this.takeAway.hidden = isSilent;
@@ -91,8 +89,12 @@ class Card {
   }
 
   show() {
-    if (!this.element.hidden && !("silent" in this.picture)) this.renderer.show(this.picture);
+    if (!this.element.hidden && !this.isAwaited && !("silent" in this.picture))
+      this.renderer.show(this.picture);
   }
+
+  /** Whether part of what it shows is on its way: until then the older picture stays whole. */
+  get isAwaited() { return Boolean(this.picture && this.view.isAwaited?.(this.known)); }
 
   showLegend(entries) {
     const text = JSON.stringify(entries);

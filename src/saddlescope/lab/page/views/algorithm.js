@@ -14,6 +14,7 @@ export default {
   kind: "sheet", wide: true,
 
   isShown: (known) => known.state.share === 0,
+  isAwaited: (known) => arePromptsOfAnother(known),
 
   note(known) {
     if (!known.prompts || !known.has("effective_map")) return "";
@@ -22,7 +23,7 @@ export default {
 
   describe(known) {
     if (!known.prompts || !known.has("effective_map")) return { silent: "It comes with the run." };
-    if (known.prompts.arrays.summary.shape[1] !== known.dimension)
+    if (arePromptsOfAnother(known))
       return { silent: "Prompts of this dimension are on their way." };
     if (!known.distances().every(Number.isFinite))
       return { silent: "The seed has diverged: it answers nothing here." };
@@ -37,6 +38,10 @@ export default {
              target: [known.prompts.arrays.target.data[0]] };
   },
 };
+
+/** Whether the prompts are of another dimension than the run. */
+const arePromptsOfAnother = ({ prompts, dimension }) =>
+  Boolean(prompts && dimension) && prompts.arrays.summary.shape[1] !== dimension;
 
 const words = (name) => WORDS[name] ??
   `${name.replace("principal_components_", "")} principal components`;

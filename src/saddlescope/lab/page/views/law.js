@@ -9,7 +9,6 @@ export default {
   help: "Density of the first drop's time over random starts, with the seeds of this run as ticks",
   kind: "chart",
 
-  /** A run comes before its law: until then the older picture stays whole. */
   isAwaited: (known) => known.isLawAwaited,
 
   note: (known) => `median ${brief(known.law.median)}`,
@@ -19,13 +18,14 @@ export default {
     const { reason } = known.law;
     if (reason !== null) return { silent: `${reason[0].toUpperCase()}${reason.slice(1)}.` };
     const { time, density } = known.law.arrays;
-    const high = Math.max(...density.data) * 1.15 || 1;
-    const marks = measured(known).flatMap((at, seed) => at === null ? [] : [{
+    const high = Math.max(...density.data) * 1.15 || 1, drops = measured(known);
+    const marks = drops.flatMap((at, seed) => at === null ? [] : [{
       x: at, form: "tick", size: seed === known.seed ? 12 : 8, width: seed === known.seed ? 2.6 : 1.6,
       colour: own(seed === known.seed ? "accent" : "ink"), alpha: seed === known.seed ? 1 : 0.55,
     }]);
     return {
-      x: { label: "time of the first drop t/τ", low: 0, high: time.data.at(-1), scale: "linear" },
+      x: { label: "time of the first drop t/τ", low: 0,
+           high: Math.max(time.data.at(-1), ...drops), scale: "linear" },
       y: { label: "density", low: 0, high, scale: "linear" },
       lines: [{ x: time.data, y: density.data, colour: own("accent"), width: 1.8, area: true }],
       marks, playhead: null,
