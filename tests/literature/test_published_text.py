@@ -1,7 +1,7 @@
 """Equations of the published text of the first paper (ICML 2025), written out and compared.
 
-Numbers in brackets are those of the published version. Where a formula does not hold as it is printed,
-a test says by which one it is replaced (docs/papers.md lists them).
+Numbers in brackets are those of the published version. Where a formula does not hold as it is
+printed, a test says by which one it is replaced (docs/papers.md lists them).
 """
 
 import numpy as np
