@@ -40,7 +40,7 @@ def test_figure_3_measured_without_theory():
 
 
 def test_figure_3_keys_align_with_eigenvectors_in_order():
-    """After the m-th drop the m-th winning head's key is parallel to e_m (Z §4.2)."""
+    """After the m-th drop the m-th winning head's key is parallel to e_m (Z §4.3)."""
     run = ss.train(
         ss.SeparateAttention(heads=5), TASK, method=ss.GradientFlow(until=60_000), seeds=[1, 2]
     )

@@ -132,7 +132,7 @@ class Figure1(AbstractFigure):
                 2e-7,
             ),
             merged_run.block_claim(data, "Z section C.1"),
-            conserved_claim(data, "Z 17"),
+            conserved_claim(data),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

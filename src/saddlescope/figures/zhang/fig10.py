@@ -101,7 +101,7 @@ class Figure10(AbstractFigure):
                 mixed["in_weight"].isel(time=-1) / zero,
                 1.01,
             ),
-            conserved_claim(data, "Z 17"),
+            conserved_claim(data),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

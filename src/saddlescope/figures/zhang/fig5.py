@@ -118,7 +118,7 @@ class Figure5(AbstractFigure):
                 5e-4,
             ),
             *mixture.anchor_claims(data),
-            conserved_claim(data, "Z 17"),
+            conserved_claim(data),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

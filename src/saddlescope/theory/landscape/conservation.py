@@ -36,7 +36,7 @@ class DescentDrift:
 
 
 def conserved_quantities(model: AbstractAttention, weights: GivenWeights) -> Weights:
-    r"""The quantities that gradient flow keeps, on any data (T14; Z eq. 17, 79, 85).
+    r"""The quantities that gradient flow keeps, on any data (T14; Z eq. 79, 85).
 
     Merged: $v v^\top - (\langle U_i, U_j\rangle)_{ij}$. Separate: $\|k_{i,r}\|^2 - \|q_{i,r}\|^2$
     and $\sum_r\|k_{i,r}\|^2 - v_i^2$. `weights` are those of one seed.
