@@ -65,6 +65,14 @@ def optimised() -> Callable[[], AbstractContextManager[None]]:
 
 
 @pytest.fixture
+def no_program_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All compiled programs stay, however many the tests before have made."""
+    from saddlescope.running import programs
+
+    monkeypatch.setattr(programs, "_MOST", 10**6)
+
+
+@pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of a hundred steps, or of three of a decoder's."""
     from saddlescope.dynamics._job import Job

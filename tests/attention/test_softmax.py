@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention, Weights
 from saddlescope.attention.formulas.softmax_row import softmax_row
 from saddlescope.precision import in_float64
 from saddlescope.risk import PromptRisk
-from saddlescope.task import InContextRegression, Prompts
+from saddlescope.task import InContextRegression
+from saddlescope.task.tree import Prompts
 
 D, H, R = 3, 2, 2
 
@@ -180,3 +182,39 @@ def test_scores_far_apart_leave_the_largest_alone() -> None:
             on_directions, on_values = pull(jnp.ones(1))[2:]
             assert on_directions.tolist() == [[[0.0], [0.0]]]
             assert on_values[0, 1] == label
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0, 1000.0])
+def test_scores_of_any_size_are_summed_up_without_overflow(precision: type, size: float) -> None:
+    random = np.random.default_rng(0)
+    tokens, directions, values = (
+        random.standard_normal(shape).astype(precision) for shape in ((5, 7, 3), (5, 3, 2), (2, 3))
+    )
+    directions *= size
+    present = np.ones((5, 7), bool)
+    scores = (tokens @ directions).astype(float)
+    attention = scipy.special.softmax(scores, axis=1)
+    exact = np.einsum("pmh,pmt,ht->p", attention, tokens.astype(float), values.astype(float))
+    with jax.enable_x64(precision is np.float64):
+        row = softmax_row(tokens, present, directions, values)
+    largest = float(np.abs(scores).max())
+    np.testing.assert_allclose(
+        row, exact, rtol=0, atol=40 * np.finfo(precision).eps * largest + 1e-6
+    )
+
+
+def test_a_batch_takes_one_branch_for_all() -> None:
+    random = np.random.default_rng(1)
+    tokens, present = jnp.asarray(random.standard_normal((5, 7, 3))), np.ones((5, 7), bool)
+    values = jnp.asarray(random.standard_normal((2, 3)))
+    sizes = jnp.asarray([[[[0.1]]], [[[1e4]]]])
+    directions = sizes * jnp.asarray(random.standard_normal((2, 5, 3, 2)))
+
+    def row(own: Any) -> Any:
+        return softmax_row(tokens, present, own, values)
+
+    program = str(jax.make_jaxpr(jax.vmap(row))(directions))
+    assert "cond[" in program
+    together = jax.vmap(row)(directions)
+    np.testing.assert_allclose(together, [row(own) for own in directions], rtol=2e-6)

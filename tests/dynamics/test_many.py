@@ -140,6 +140,7 @@ def of_all_blocks(heads: int, share: float) -> ss.Setting:
     return setting(model=model, task=task, method=ss.GradientDescent(0.2, 40), seeds=heads - 1)
 
 
+@pytest.mark.usefixtures("no_program_let_go")
 @pytest.mark.parametrize("make", [of_optimiser, of_all_blocks])
 def test_settings_that_are_padded_to_a_shape_share_its_program(
     make: Callable[[int, float], ss.Setting],
@@ -166,6 +167,7 @@ def test_what_does_not_fit_in_a_shape_is_refused() -> None:
             ss.train_many([wrong], padded_to=SHAPE)
 
 
+@pytest.mark.usefixtures("no_program_let_go")
 def test_settings_of_one_shape_are_compiled_once() -> None:
     def rates(*values: float) -> list[ss.Setting]:
         return [setting(method=ss.GradientDescent(rate, 50)) for rate in values]

@@ -11,7 +11,6 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.errors import Interrupted, InvalidInput
-from saddlescope.running import programs
 
 # One shape for nearly all runs of this file: it is compiled once.
 TASK = ss.InContextRegression([0.6, 0.3], context_length=31)
@@ -338,6 +337,7 @@ def compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
 
 
+@pytest.mark.usefixtures("no_program_let_go")
 @pytest.mark.parametrize(
     ("method", "other"),
     [
@@ -351,10 +351,7 @@ def test_one_shape_is_compiled_once(
     method: Any,
     other: Any,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # However many programs the tests before have made.
-    monkeypatch.setattr(programs, "_MOST", 10**6)
     train(method=method)
     with caplog.at_level(logging.WARNING), jax.log_compiles():
         jax.jit(lambda x: x + 1)(1.0)

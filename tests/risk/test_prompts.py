@@ -10,9 +10,10 @@ import pytest
 from saddlescope.attention import LinearTransformer, MergedAttention
 from saddlescope.risk import PromptRisk
 from saddlescope.task import AlignedRegression, InContextRegression
+from saddlescope.task.tree import Prompts
 
 PROMPTS = InContextRegression([0.5, 0.3], context_length=7).sample(20, seed=1)
-VECTORS = AlignedRegression([0.5, 0.3], context_length=7).sample(20, seed=1)
+VECTORS: Prompts = AlignedRegression([0.5, 0.3], context_length=7).sample(20, seed=1)
 
 
 def weights_of(model: Any) -> dict[str, Any]:

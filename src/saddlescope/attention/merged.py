@@ -93,7 +93,8 @@ class MergedAttention(AbstractLinearAttention):
             return super().predict(weights, prompts, gain)
         v, U, xp = weights["v"], weights["U"], namespace(weights["U"], prompts.x)
         keys = with_label(U.swapaxes(1, 2), weights.get("u"))
-        directions = xp.einsum("hbt,pb->pth", keys, prompts.query)
+        # Heads last already in the product: of the many prompts nothing is turned round.
+        directions = xp.einsum("pb,bth->pth", prompts.query, xp.moveaxis(keys, 0, -1))
         values = with_label(weights.get("nu", xp.zeros_like(U[:, 0])), v)
         predicted = query_row(prompts, directions, values, self.row_options)
         return predicted if self.activation == "softmax" else gain * predicted

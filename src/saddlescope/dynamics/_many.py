@@ -21,6 +21,7 @@ from saddlescope.dynamics._padded_shape import PaddedShape
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import States
 from saddlescope.dynamics._summary import RunSummary
+from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running.observers import AbstractJob, Saved
 from saddlescope.setting import Setting
@@ -219,10 +220,15 @@ def _framed(prepared: Sequence[Prepared], shape: PaddedShape | None) -> Frame | 
 def _alike(prepared: Sequence[Prepared], shape: PaddedShape | None) -> list[list[int]]:
     """The places of settings that can share a program."""
     keys: dict[int, Hashable] = {}
+    # Many are of one form already, before anything is padded.
+    by_form: dict[Hashable, Hashable] = {}
     batches: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(prepared):
         if id(one.problem) not in keys:
-            keys[id(one.problem)] = program_key(one, shape)
+            form = (one.setting.method.keeps_zeros, *_form(one, one.problem))
+            if form not in by_form:
+                by_form[form] = program_key(one, shape)
+            keys[id(one.problem)] = by_form[form]
         batches[keys[id(one.problem)]].append(place)
     return list(batches.values())
 
@@ -237,7 +243,12 @@ def program_key(one: Prepared, shape: PaddedShape | None = None) -> Hashable:
         sizes = {name: rung(getattr(model, name)) for name in model.inert_sizes}
         model, dimension = resized(model, sizes), rung(dimension)
     alone = Frame((), dimension, points=1, rows=1)
-    leaves, structure = jax.tree.flatten(padded(one, (model, dimension), alone))
+    return _form(one, padded(one, (model, dimension), alone))
+
+
+def _form(one: Prepared, problem: Problem) -> tuple[Hashable, ...]:
+    """What its program hangs on, but for numbers."""
+    leaves, structure = jax.tree.flatten(problem)
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
     # A row's records take the room of the longest's.
     return type(one.setting.method), structure, shapes, rung(len(one.grid))

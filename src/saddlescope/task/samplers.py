@@ -12,14 +12,7 @@ from jaxtyping import Key
 
 from saddlescope.arrays import Array
 from saddlescope.precision import to_numpy
-from saddlescope.task.prompts import Prompts
-
-# For JAX, prompts are a tree of three arrays; what comes out of it is not checked again.
-jax.tree_util.register_pytree_node(
-    Prompts,
-    lambda prompts: ((prompts.x, prompts.y, prompts.lengths), None),
-    lambda _, leaves: Prompts.of_arrays(*leaves),
-)
+from saddlescope.task.tree import Prompts
 
 
 class AbstractSampler(eqx.Module):

@@ -6,18 +6,23 @@ $\bar z = \sum_m a_m z_m$, and a covariance,
 $\partial\hat y/\partial g_i = \sum_m a_m z_m (z_m - \bar z)^\top w_i$.
 
 The weights are divided by their sum after they are summed up with the tokens, and both passes
-multiply the tokens from the same side, heads last: XLA then fuses the scores, their maximum and the
-exponentials into one loop. Its own gradient transposes the products and takes half as long again
-(measured: 450 against 300 µs a step for 200 prompts, 8 heads, D = 4 and N = 31).
+multiply the tokens from the same side, heads last. XLA's own gradient transposes the products and
+takes half as long again (measured: 450 against 300 µs a step for 200 prompts, 8 heads, D = 4 and
+N = 31). No maximum is taken off scores that cannot overflow, which is a fifth of the rest.
 """
 
 from __future__ import annotations
+
+import math
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
 from saddlescope.arrays import Array
+
+# Scores up to this share of the largest exponent can be summed up as they are.
+_SAFE = 0.4
 
 
 @jax.custom_vjp
@@ -42,7 +47,9 @@ def _forward(
     absence = jnp.where(present, 0.0, jnp.finfo(tokens.dtype).min / 2).astype(tokens.dtype)
     marked = jnp.concatenate([tokens, absence[:, :, None]], axis=2)
     scores = marked @ jnp.concatenate([directions, jnp.ones_like(directions[:, :1])], axis=1)
-    unnormalised = jnp.exp(scores - scores.max(1, keepdims=True))
+    unnormalised = jax.lax.cond(
+        _can_overflow(tokens, directions), _exp_below_maximum, jnp.exp, scores
+    )
     sums = _beside_ones(tokens) @ unnormalised
     means = sums[:, :-1] / sums[:, -1:]
     heads = (means * values.T[None]).sum(1)
@@ -62,6 +69,33 @@ def _backward(
     on_scores = (valued - unnormalised * heads[:, None]) * share[:, None]
     on_tokens = on_scores @ directions.swapaxes(1, 2) + (unnormalised * share[:, None]) @ values
     return on_tokens, None, on_directions, on_values.sum(0).T
+
+
+def _can_overflow(
+    tokens: Float[Array, "P M T"], directions: Float[Array, "P T H"]
+) -> Bool[Array, ""]:
+    """Whether a score may be too large for sums of exponentials, by Cauchy and Schwarz."""
+    longest = jnp.sqrt((tokens**2).sum(2).max(1))
+    bounds = jnp.sqrt((directions**2).sum(1)) * longest[:, None]
+    most = _SAFE * math.log(float(jnp.finfo(tokens.dtype).max))
+    return _any_beyond_one(jax.lax.stop_gradient(bounds) / most)
+
+
+@jax.custom_batching.custom_vmap
+def _any_beyond_one(shares: Float[Array, "..."]) -> Bool[Array, ""]:
+    """Whether any is; of a batch there is one answer for all, so that it takes one branch alone."""
+    return (shares > 1).any()
+
+
+@_any_beyond_one.def_vmap
+def _any_of_a_batch(
+    size: int, is_batched: list[bool], shares: Float[Array, "..."]
+) -> tuple[Bool[Array, ""], bool]:
+    return _any_beyond_one(shares), False
+
+
+def _exp_below_maximum(scores: Float[Array, "P M H"]) -> Float[Array, "P M H"]:
+    return jnp.exp(scores - scores.max(1, keepdims=True))
 
 
 def _beside_ones(tokens: Float[Array, "P M T"]) -> Float[Array, "P features M"]:
