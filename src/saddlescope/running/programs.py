@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -41,3 +42,11 @@ def let_go() -> None:
 
         _count = 0
         jax.clear_caches()
+
+
+def ignore_torn_programs() -> None:
+    """Say nothing of a kept program that cannot be read or written: it is compiled again.
+
+    JAX does not write it whole or not at all, and processes that share a folder read one another's.
+    """
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
