@@ -89,6 +89,8 @@ def test_an_unexpected_verdict_ends_with_one(
         (["fig3", "--seeds", "x"], "seeds = 'x': must be a whole number, at least 1"),
         (["fig3", "--seeds", "0"], "seeds = 0: must be"),
         (["fig3", "--spectrum", ".4,-1"], "spectrum = "),
+        (["fig3", "--jobs", "0"], "jobs = 0: must be a whole number, at least 1"),
+        (["--jobs", "x"], "jobs = 'x': must be a whole number, at least 1"),
         (["fig3", "--out", "file/folder"], "out = 'file/folder': cannot be used"),
         (["grokking-recorded", "--seeds", "9"], "seeds = 9: must be at most 3"),
     ],
@@ -147,3 +149,22 @@ def test_one_figure_after_another_share_a_page(capsys: pytest.CaptureFixture[str
     assert Answer(capsys, "grokking-recorded", "--out", "out/reproduction").code == 0
     kept = json.loads(Path("out/reproduction/reproduction.json").read_text())
     assert [figure["id"] for figure in kept["figures"]] == ["fig3", "grokking-recorded"]
+
+
+def test_two_at_once_give_the_same_bits_as_one_after_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The claims too; and the verdicts stand in the order of the figures, whichever ends first."""
+    names, files = ("fig3", "fig5", "grokking-recorded"), ("data.nc", "claims.json")
+    answers = [
+        Answer(capsys, *names, "--quick", "--no-film", "--jobs", jobs, "--out", jobs)
+        for jobs in ("1", "2")
+    ]
+    assert {answer.err for answer in answers} == {""}
+    first, second = (re.sub(r"\(\d+\.\d s\)|wrote .*", "", answer.out) for answer in answers)
+    assert first == second
+    for name in names:
+        for file in files:
+            assert Path("1", name, file).read_bytes() == Path("2", name, file).read_bytes()
+    kept = json.loads(Path("2/reproduction.json").read_text())["figures"]
+    assert [figure["id"] for figure in kept] == list(names)

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.shell import AS_A_SHELL
 
@@ -269,6 +271,36 @@ def test_overwriting_goes_on_from_its_own_checkpoint(commands: Commands, tmp_pat
         manifest = (out / "checkpoint" / "manifest.json").read_text()
         # At the end of each segment, and once more when it stopped.
         assert f'"count": {4 * (time_ + 1)}' in manifest
+
+
+def test_figures_made_at_once_are_interrupted_as_one(
+    commands: Commands, soak, tmp_path: Path
+) -> None:
+    """Ctrl-C comes to all processes: one line, what is finished is kept, and the rest goes on."""
+    command = "reproduce fig3 fig4 fig5 --quick --no-film --jobs 2"
+    whole = undisturbed(command, commands, tmp_path / "whole")
+    out = tmp_path / "broken"
+    for number in ASKING if soak.full else ASKING[:1]:
+        process = commands.saddlescope(command, out)
+        # The first that is finished.
+        while not list(out.glob("*/manifest.json")) and process.poll() is None:
+            time.sleep(0.01)
+        started = psutil.Process(process.pid)
+        all_of_them = [started, *started.children()]
+        for one in all_of_them:
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
+        _, complaint = process.communicate(timeout=PATIENCE)
+        if process.returncode not in (0, 1):
+            assert_one_line(process.returncode, complaint, number)
+        assert psutil.wait_procs(all_of_them, timeout=PATIENCE)[1] == []
+        kept = {path: path.stat().st_mtime_ns for path in out.glob("*/manifest.json")}
+        assert kept
+        commands.finish(command, out)
+        assert all(path.stat().st_mtime_ns == before for path, before in kept.items())
+        assert numbers(out) == whole.numbers
+        assert set(files_in(out)) == whole.files, "something is left, or missing"
+        shutil.rmtree(out)
 
 
 def test_a_second_process_is_refused_and_told_who_is_first(

@@ -1,46 +1,74 @@
-"""Compiled programs: tuned where XLA knows how, counted once each."""
+"""Compiled programs: counted once, with those options that this XLA knows and no user has set."""
+
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from saddlescope.running import programs
+from saddlescope.running.programs import compiled, compiled_in_haste
+
+LEVEL, EMITTERS = ("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False)
 
 
-def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_TUNING", {"xla_of_another_version": "1"})
-    monkeypatch.setattr(programs, "_is_tuned", True)
-    double = programs.compiled(lambda x: 2 * x)
-    assert double(jnp.ones(3)).tolist() == [2, 2, 2]
-    assert not programs._is_tuned
-    assert double(jnp.ones(2)).tolist() == [2, 2]
+@pytest.fixture(autouse=True)
+def _own_flags(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    programs._options_taken.cache_clear()
+    yield
+    programs._options_taken.cache_clear()
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
-def test_what_is_known_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_is_tuned", True)
-    programs.compiled(lambda x: 2 * x)(jnp.ones(3))
-    assert programs._is_tuned
+def test_what_is_compiled_in_haste_computes_the_same() -> None:
+    def norms(rows: jax.Array) -> jax.Array:
+        return jnp.sqrt((rows**2).sum(axis=-1))
+
+    rows = jnp.arange(12.0).reshape(3, 4)
+    assert programs._options_taken(programs._IN_HASTE)
+    assert programs._options_taken(programs._FOR_LOOPS)
+    # The order of a sum is the compiler's.
+    np.testing.assert_allclose(compiled_in_haste(norms)(rows), compiled(norms)(rows), rtol=1e-6)
 
 
-def test_another_error_of_xla_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_is_tuned", True)
+def test_within_another_program_it_has_the_options_of_that() -> None:
+    @compiled_in_haste
+    def twice(number: jax.Array) -> jax.Array:
+        return 2 * number
 
-    def fail(x: object) -> object:
-        raise jax.errors.JaxRuntimeError("out of memory")
+    @compiled_in_haste
+    def four_times(number: jax.Array) -> jax.Array:
+        return twice(twice(number))
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="out of memory"):
-        programs.compiled(fail)(jnp.ones(3))
-    assert programs._is_tuned
+    number = jnp.asarray(3.0)
+    assert four_times(number) == 12
+    assert jax.jit(four_times)(number) == 12
+    assert jax.grad(twice)(number) == 2
+    assert jax.vmap(twice)(jnp.arange(3)).tolist() == [0, 2, 4]
 
 
-def test_a_program_may_be_part_of_another() -> None:
-    double = programs.compiled(lambda x: 2 * x)
-    assert programs.compiled(lambda x: double(x) + 1)(jnp.ones(2)).tolist() == [3, 3]
-    assert jax.eval_shape(double, jnp.ones(2)).shape == (2,)
+def test_an_option_that_is_not_known_is_left_out() -> None:
+    unknown = ("xla_cpu_no_such_option", 1)
+    assert programs._options_taken((LEVEL, unknown, EMITTERS)) == (LEVEL, EMITTERS)
+    assert programs._options_taken((unknown,)) == ()
+
+
+def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=2")
+    assert programs._options_taken((LEVEL, EMITTERS)) == (EMITTERS,)
+
+
+def test_nothing_is_set_where_jax_is_to_optimise_little() -> None:
+    jax.config.update("jax_disable_most_optimizations", True)
+    assert programs._options_taken((LEVEL,)) == ()
 
 
 def test_a_program_is_counted_once() -> None:
-    double = programs.compiled(lambda x: 2 * x)
+    double = compiled(lambda x: 2 * x)
     before = programs._count
     for _ in range(3):
         double(jnp.ones(5))

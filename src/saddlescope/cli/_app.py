@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
+from saddlescope.running.programs import ignore_torn_programs
 
 app = typer.Typer(
     name="saddlescope",
@@ -144,5 +144,4 @@ def _keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("EQX_ON_ERROR", "nan")
-    # JAX does not write it whole or not at all; what a kill has torn is compiled again.
-    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    ignore_torn_programs()

@@ -30,19 +30,20 @@ def make_and_show(
     *,
     films: bool,
     as_json: bool,
+    jobs: int | None = None,
     **heading: str,
 ) -> None:
     """Make figures in a folder, write their page, print the verdicts; leave with 1 if one is odd.
 
-    The page also shows what the folder holds of the other `known` figures; `heading` may hold its
-    `title`.
+    So many `jobs` are done at once, by default as many as there are cores and memory for. The page
+    also shows what the folder holds of the other `known` figures; `heading` may hold its `title`.
     """
     from saddlescope.figures.kit import reproduction
     from saddlescope.report import write_reproduction_page
 
     with working_in(folder):
         with ProgressBar("figures") as bar:
-            results = reproduction.reproduce(figures, folder, show=bar.show, films=films)
+            results = reproduction.reproduce(figures, folder, show=bar.show, films=films, jobs=jobs)
         order = [kind.id for kind in known]
         shown = sorted(
             [*results, *reproduction.others(known, results, folder)],

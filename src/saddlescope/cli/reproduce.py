@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saddlescope.checks import whole_number
 from saddlescope.cli import options
 from saddlescope.cli.flags import split_words
 from saddlescope.cli.judged import make_and_show, with_fields
@@ -24,6 +25,7 @@ Examples:
   saddlescope reproduce                             every figure
   saddlescope reproduce fig3 fig4                   these two
   saddlescope reproduce --quick                     a reduced version of each
+  saddlescope reproduce --jobs 1                    one after another
   saddlescope reproduce fig3 --context-length 15    in another setting
   saddlescope reproduce --list                      what there is
 
@@ -46,17 +48,30 @@ def reproduce(
         Path | None,
         typer.Option(help="The folder; out/reproduction (or out/reproduction-quick) by default."),
     ] = None,
+    # A text: what is wrong with it is said in our words.
+    jobs: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Figures made at once; one for each core by default."),
+    ] = None,
     film: Annotated[bool, typer.Option(help="Make the films that belong to figures.")] = True,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures import FIGURES
 
+    count = None if jobs is None else _count(jobs)
     figures = _chosen(names or [], quick, FIGURES)
     if show:
         typer.echo(_as_json(figures) if as_json else _as_table(figures))
         return
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
-    make_and_show(figures, FIGURES, folder, films=film, as_json=as_json)
+    make_and_show(figures, FIGURES, folder, films=film, as_json=as_json, jobs=count)
+
+
+def _count(text: str) -> int:
+    from saddlescope.setting.fields import as_number
+
+    value = as_number(text)
+    return whole_number("jobs", text if value is None else value)
 
 
 def _chosen(

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from saddlescope.arrays import Array
 from saddlescope.dynamics.methods._ensemble import is_on_processor
 from saddlescope.dynamics.methods._problem import Problem
-from saddlescope.running.cores import count_cores, on_all_cores
+from saddlescope.running.cores import count_cores, count_threads, on_all_cores
 
 Tree = TypeVar("Tree", bound=PyTree[Array])
 One = TypeVar("One")
@@ -84,7 +84,7 @@ class Shards:
             with jax.enable_x64(is_double):
                 return jax.block_until_ready(function(problem, one, other))
 
-        with ThreadPoolExecutor(self.count) as pool:
+        with ThreadPoolExecutor(count_threads(self.count)) as pool:
             return tuple(pool.map(inside, problems, ones, others))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ Result = TypeVar("Result")
 
 
 _most: int | None = None
+_most_threads: int | None = None
 
 
 def count_cores() -> int:
@@ -38,6 +40,31 @@ def at_most_cores(count: int) -> Iterator[None]:
         _most = before
 
 
+@contextmanager
+def at_most_threads(count: int) -> Iterator[None]:
+    """Let this process work with no more threads than these, at what it would cut for all cores.
+
+    Unlike `at_most_cores`, it changes nothing in how rows are cut, and so no bit.
+    """
+    global _most_threads
+    before, _most_threads = _most_threads, count
+    try:
+        yield
+    finally:
+        _most_threads = before
+
+
+def count_threads(wanted: int) -> int:
+    """How many threads may work at once, of those that are wanted."""
+    return wanted if _most_threads is None else min(wanted, _most_threads)
+
+
+def default_workers() -> int:
+    """One process for each core; with a GPU that JAX may use, one for it."""
+    cpu_only = os.environ.get("JAX_PLATFORMS", "") == "cpu"
+    return 1 if glob.glob("/dev/nvidia[0-9]*") and not cpu_only else count_cores()
+
+
 def on_all_cores(
     function: Callable[[Item], Result], items: Sequence[Item], most: int | None = None
 ) -> list[Result]:
@@ -48,7 +75,8 @@ def on_all_cores(
     """
     if len(items) <= 1 or getattr(_thread, "is_worker", False):
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(count_cores(), most or len(items)), initializer=_begin) as pool:
+    threads = count_threads(min(count_cores(), most or len(items)))
+    with ThreadPoolExecutor(threads, initializer=_begin) as pool:
         return list(pool.map(function, items))
 
 

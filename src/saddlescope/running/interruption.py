@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -96,6 +96,18 @@ class _Process:
         self.is_guarded = True
         threading.Thread(target=self._answer, args=(reading, message), daemon=True).start()
 
+    def obey(self) -> None:
+        """Answer what `ask` says, and no signals: from here on another process asks this one."""
+        self.is_guarded = True
+
+    def ask(self, number: int, message: str = "") -> None:
+        """Ask the loops that run to stop; where there is none, or none but asked ones, leave."""
+        waiting = [request for request in self.requests if not request.requested]
+        if not waiting:
+            leave(number, message)
+        for request in waiting:
+            request.ask(number)
+
     def retire(self) -> None:
         """Answer no more signals: all is done, and what is left is Python's own end.
 
@@ -107,21 +119,18 @@ class _Process:
     def _answer(self, reading: int, message: str) -> None:
         while True:
             for number in os.read(reading, 64):
-                if number not in SIGNALS:
-                    continue
-                waiting = [request for request in self.requests if not request.requested]
-                if not waiting:
-                    leave(number, message)
-                for request in waiting:
-                    request.ask(number)
+                if number in SIGNALS:
+                    self.ask(number, message)
 
 
 _process = _Process()
-guard, retire = _process.guard, _process.retire
+guard, retire, obey, ask = _process.guard, _process.retire, _process.obey, _process.ask
 
 
 def leave(number: int, message: str) -> None:
-    """End the process at once, with a line and the exit code that belongs to the signal."""
+    """End the process at once, with a line if there is one and the signal's own exit code."""
+    if not message:
+        os._exit(128 + number)
     line = f"saddlescope: {message}\n".encode()
     # Nobody may be there to read it.
     with suppress(OSError, ValueError):
@@ -130,6 +139,20 @@ def leave(number: int, message: str) -> None:
             line = _SHOW_CURSOR + b"\r\n" + line
         os.write(2, line)
     os._exit(128 + number)
+
+
+@contextmanager
+def withheld(numbers: Sequence[int]) -> Iterator[None]:
+    """Withhold signals from whatever threads and processes are started here, for good."""
+    from multiprocessing import resource_tracker
+
+    # Whoever starts the tracker lets interrupts through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

@@ -43,6 +43,16 @@ def hold(folder: Path, field: str) -> Iterator[None]:
         lock.release()
 
 
+@contextmanager
+def taking_turns(folder: Path) -> Iterator[None]:
+    """Wait until no other process has its turn at a folder, which need not exist yet."""
+    from filelock import FileLock
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(folder.name + _LOCK), is_singleton=False):
+        yield
+
+
 def remove_lock(folder: Path) -> None:
     """Remove what `hold` leaves in a folder, where nobody else can be about to take it."""
     (folder / _LOCK).unlink(missing_ok=True)

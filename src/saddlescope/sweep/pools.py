@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import glob
 import logging
 import multiprocessing
 import os
@@ -15,12 +14,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
 from saddlescope.checks import whole_number
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
-from saddlescope.running.cores import count_cores
+from saddlescope.running.cores import default_workers
+from saddlescope.running.interruption import withheld
 from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
 
 if TYPE_CHECKING:
@@ -182,12 +181,6 @@ def pool_of(cluster: object, workers: object, modules: Sequence[str]) -> Iterato
             yield Workers(client, modules)
 
 
-def default_workers() -> int:
-    """One worker for each core; with a GPU that JAX may use, one for it."""
-    cpu_only = os.environ.get("JAX_PLATFORMS", "") == "cpu"
-    return 1 if glob.glob("/dev/nvidia[0-9]*") and not cpu_only else count_cores()
-
-
 @contextmanager
 def _local(count: int) -> Iterator[object]:
     """A cluster of spawned processes on this machine, each with one thread."""
@@ -200,7 +193,8 @@ def _local(count: int) -> Iterator[object]:
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
     with dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}):
         try:
-            with _without_interrupts():
+            # A terminal sends Ctrl-C to all of them; the one that hands out batches answers it.
+            with withheld([signal.SIGINT]):
                 cluster = LocalCluster(
                     n_workers=count,
                     threads_per_worker=1,
@@ -214,21 +208,6 @@ def _local(count: int) -> Iterator[object]:
             raise InvalidInput("workers", count, f"could not be started: {cure}") from None
         with cluster:
             yield cluster
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Threads and processes that are started here, and by these, are spared Ctrl-C.
-
-    A terminal sends it to all of them; the one that hands out batches answers it.
-    """
-    # Whoever starts the tracker lets interrupts through again.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from saddlescope.dynamics.methods._notes import Notes
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.dynamics.methods._rosenbrock import Rodas5P
 from saddlescope.dynamics.methods._solver import AbstractFlowSolver, Dense, UnrolledTsit5
-from saddlescope.running.programs import compiled
+from saddlescope.running.programs import compiled, compiled_in_haste
 
 # The explicit method is stable to h|λ| = 3.5. The controller, which aims at an error of .28, takes
 # (h|λ|/4.2)⁵ for one, so that its steps stay within 3.25: longer ones would amplify roundings until
@@ -147,7 +147,7 @@ def _controller(
     return solver.controller(problem.rule.rtol, problem.rule.atol, norm)
 
 
-@compiled
+@compiled_in_haste
 def begin(problem: Problem[Control], weights: Float[Array, "S n"]) -> FlowState:
     """The state at the first point of the grid."""
     solver = UnrolledTsit5()

@@ -16,7 +16,7 @@ from saddlescope.dynamics.methods._ensemble import over_rows
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks, Notes
 from saddlescope.risk import AbstractRisk
-from saddlescope.running.programs import compiled
+from saddlescope.running.programs import compiled_in_haste
 from saddlescope.task.samplers import AbstractSampler
 
 Rule = TypeVar("Rule", bound=eqx.Module)
@@ -140,7 +140,7 @@ class Records(eqx.Module):
         return (self.index < problem.points) & ~self.converged & ~self.failed
 
 
-@compiled
+@compiled_in_haste
 def _begun(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
     """All of the first records but the weights."""
     seeds, points = weights.shape[0], problem.grid.shape[-1]

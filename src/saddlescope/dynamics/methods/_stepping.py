@@ -16,7 +16,7 @@ from saddlescope.checks import AnyArray
 from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
-from saddlescope.running.programs import compiled
+from saddlescope.running.programs import compiled, compiled_in_haste
 
 # Iterations of the power method behind a suggested learning rate.
 _POWER_ITERATIONS = 200
@@ -86,7 +86,7 @@ def begin(
     )
 
 
-@compiled
+@compiled_in_haste
 def _memories(
     problem: Problem[AbstractStep], seeds: Int[Array, " S"], weights: Float[Array, "S n"]
 ) -> PyTree[Array]:

@@ -9,12 +9,14 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import matplotlib
 import xarray as xr
 
 from saddlescope.charts import Sheet, read_sheet, write_sheet
+from saddlescope.checks import whole_number
 from saddlescope.drawing import STYLE, draw_sheet
 from saddlescope.errors import (
     CannotRead,
@@ -28,8 +30,11 @@ from saddlescope.figures.kit.claims import Claims
 from saddlescope.figures.kit.figure import AbstractFigure
 from saddlescope.figures.kit.version import code_version
 from saddlescope.figures.kit.watch import Watch
+from saddlescope.running.cores import default_workers
 from saddlescope.running.files import Sealed, make_folder, replacing, write_bytes, write_text
+from saddlescope.running.memory import available_bytes
 from saddlescope.running.parts import Parts
+from saddlescope.running.workers import Lost, on_workers
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.nested import flat_plain
 from saddlescope.setting.plain import describe, digest, read
@@ -38,6 +43,8 @@ _PICTURES = ("pdf", "png", "svg")
 _DATA, _CLAIMS = "data.nc", "claims.json"
 _CHARTS = ("charts.json", "charts.npz")
 _KIND = "figure"
+# What a process that makes figures takes, programs included.
+_MOST_BYTES = 2 * 1024**3
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +96,79 @@ def reproduce(
     *,
     show: Callable[[float, str], object] | None = None,
     films: bool = True,
+    jobs: int | None = 1,
 ) -> tuple[Result, ...]:
     """Make figures in a folder; what is there already and still current is taken as it is.
 
-    `show` is called with the share of all work that is done and the id of the figure in hand.
+    `show` is called with the share of all work that is done and the ids of the figures in hand.
     A figure that fails does not stop the others. An interruption leaves finished figures and the
-    unfinished runs of the present one; the same call resumes from there.
+    unfinished runs of the present ones; the same call resumes from there.
+
+    With `jobs`, so many figures are made at once, each in a process of its own; a script does this
+    under `if __name__ == "__main__":`. None: as many as there are cores and memory for. The numbers
+    are the same to the last bit.
     """
-    weights = [0.01 if is_current(figure, out) else _weight(figure) for figure in figures]
+    most = None if jobs is None else whole_number("jobs", jobs)
+    complete = [_is_complete(figure, out, films) for figure in figures]
+    weights = [
+        0.01 if known else _weight(figure) for figure, known in zip(figures, complete, strict=True)
+    ]
+    show = show or _show_nothing
+    missing = complete.count(False)
+    most = min(missing, _default_jobs() if most is None else most)
+    if most <= 1:
+        return _one_by_one(figures, out, weights, show, films)
+    return _at_once(figures, out, weights, show, films, most)
+
+
+def _show_nothing(share: float, name: str) -> None:
+    pass
+
+
+def _default_jobs() -> int:
+    return max(1, min(default_workers(), available_bytes() // _MOST_BYTES))
+
+
+def _one_by_one(
+    figures: Sequence[AbstractFigure],
+    out: Path,
+    weights: Sequence[float],
+    show: Callable[[float, str], object],
+    films: bool,
+) -> tuple[Result, ...]:
     results: list[Result] = []
 
     def show_share(share: float) -> None:
-        if show is not None:
-            show(share, figures[min(len(results), len(figures) - 1)].id)
+        show(share, figures[min(len(results), len(figures) - 1)].id)
 
     parts = Parts(show_share)
     for figure in parts.each(figures, weights):
-        results.append(_make(figure, out, parts, films))
+        results.append(_make(figure, parts, out, films))
     return tuple(results)
+
+
+def _at_once(
+    figures: Sequence[AbstractFigure],
+    out: Path,
+    weights: Sequence[float],
+    show: Callable[[float, str], object],
+    films: bool,
+    jobs: int,
+) -> tuple[Result, ...]:
+    """The longest first: no process is left alone with one at the end."""
+    order = sorted(range(len(figures)), key=lambda place: -weights[place])
+    ordered = [figures[place] for place in order]
+
+    def show_shares(shares: Sequence[float], in_hand: Sequence[int]) -> None:
+        done = sum(weights[place] * share for place, share in zip(order, shares, strict=True))
+        show(done / sum(weights), ", ".join(ordered[place].id for place in in_hand))
+
+    made = on_workers(partial(_make, out=out, films=films), ordered, jobs, show_shares)
+    results = dict(zip(order, made, strict=True))
+    return tuple(
+        _failed(figure, result.reason) if isinstance(result, Lost) else result
+        for figure, (_, result) in zip(figures, sorted(results.items()), strict=True)
+    )
 
 
 def is_current(figure: AbstractFigure, out: Path) -> bool:
@@ -130,7 +192,7 @@ def others(
             if not isinstance(figure, kind) or folder.name in names:
                 continue
             if folder.name == folder_name(figure) and is_current(figure, out):
-                results.append(_make(figure, out, Parts(), films=False))
+                results.append(_make(figure, Parts(), out, films=False))
     return results
 
 
@@ -161,7 +223,13 @@ def _weight(figure: AbstractFigure) -> float:
     return 1.0 if figure == type(figure).quick() else figure.seconds
 
 
-def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Result:
+def _is_complete(figure: AbstractFigure, out: Path, films: bool) -> bool:
+    """Whether there is nothing to make, its film included if it is wanted."""
+    kept = _current(out / folder_name(figure), _key(figure))
+    return kept is not None and (not films or not figure.film or figure.film in kept.files)
+
+
+def _make(figure: AbstractFigure, parts: Parts, out: Path, films: bool) -> Result:
     folder = out / folder_name(figure)
     quick, command, problem = figure == type(figure).quick(), command_of(figure), ""
     try:
@@ -194,10 +262,14 @@ def _make(figure: AbstractFigure, out: Path, parts: Parts, films: bool) -> Resul
     except Exception as error:
         # One broken figure must not cost the others.
         name = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
-        line = " ".join(f"{name}{error}".split())
-        return Result(figure, command=command, problem=line, quick=quick)
+        return _failed(figure, f"{name}{error}")
     files = {} if kept is None else _files(kept, figure.film)
     return Result(figure, claims, seconds, sheet, files, command, problem, quick)
+
+
+def _failed(figure: AbstractFigure, reason: str) -> Result:
+    problem, quick = " ".join(reason.split()), figure == type(figure).quick()
+    return Result(figure, command=command_of(figure), problem=problem, quick=quick)
 
 
 def _key(figure: AbstractFigure) -> str:

@@ -16,6 +16,7 @@ from saddlescope.dynamics import train
 from saddlescope.errors import CannotRead, CannotWrite
 from saddlescope.figures.kit.version import transformer_version
 from saddlescope.running import AbstractObserver, Checkpoint
+from saddlescope.running.lock import taking_turns
 from saddlescope.running.observers import log
 from saddlescope.running.parts import Parts
 from saddlescope.setting import Setting
@@ -70,8 +71,10 @@ class Watch:
 
     def run(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
         """Run an experiment with transformers, or read it where it was run before."""
-        home = None
-        if self.shared is not None:
-            parts = (repr(experiment), experiment.inputs(), transformer_version())
-            home = self.shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        return experiment.run(home, [self.parts])
+        if self.shared is None:
+            return experiment.run(None, [self.parts])
+        parts = (repr(experiment), experiment.inputs(), transformer_version())
+        home = self.shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        # Another figure may be at it now: what it finishes is then read.
+        with taking_turns(home):
+            return experiment.run(home, [self.parts])

@@ -1,0 +1,311 @@
+"""Work in several processes at once, each of which takes one item after another."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from typing import Generic, TypeVar
+
+from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
+from saddlescope.running import interruption
+from saddlescope.running.cores import at_most_threads, count_cores
+from saddlescope.running.interruption import StopRequest
+from saddlescope.running.observers import log
+from saddlescope.running.parts import Parts
+from saddlescope.running.programs import ignore_torn_programs
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_CANNOT_START = (
+    "a process could not be started: a script does this under "
+    """`if __name__ == "__main__":`, or with 1"""
+)
+# Seconds after which it is seen that somebody has asked to stop.
+_LOOK_EVERY = 0.1
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What stands in the place of a result: the process ended before it came."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """What a worker is told besides its items."""
+
+    signal: int
+
+
+# What a worker says: that it has begun, how far an item is, its result, what it raised, that it was
+# stopped, and what it logs.
+@dataclass(frozen=True)
+class _Ready:
+    pass
+
+
+@dataclass(frozen=True)
+class _Share:
+    share: float
+
+
+@dataclass(frozen=True)
+class _Made(Generic[Result]):
+    result: Result
+
+
+@dataclass(frozen=True)
+class _Raised:
+    problem: Exception
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    pass
+
+
+@dataclass(frozen=True)
+class _Logged:
+    level: int
+    line: str
+
+
+def on_workers(
+    function: Callable[[Item, Parts], Result],
+    items: Sequence[Item],
+    jobs: int,
+    show: Callable[[Sequence[float], Sequence[int]], object],
+) -> list[Result | Lost]:
+    """What a function makes of each item, begun in their order, in so many processes.
+
+    `show` is called with the share of each item that is done and the places of those in hand. What
+    the function raises ends all work and is raised here. A request to stop reaches every worker's
+    loop; those outside one leave at once. Workers never outlive the process that started them.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A worker that is being started runs its parent's script once more: that one tells of it.
+        sys.exit(1)
+    crew = _Crew(function, items, show)
+    with StopRequest() as request:
+        try:
+            for _ in range(min(jobs, len(items))):
+                crew.start(max(1, count_cores() // jobs))
+            while crew.is_busy:
+                if request.requested:
+                    crew.stop(request.signal)
+                crew.listen()
+        finally:
+            crew.end()
+    if crew.problem is not None:
+        raise crew.problem
+    if request.requested or crew.is_stopped:
+        # The snapshots are the workers', and kept by them.
+        raise Interrupted(None, request.signal)  # type: ignore[arg-type]
+    return [crew.results[place] for place in range(len(items))]
+
+
+class _Worker(Generic[Item, Result]):
+    """A process, the way to it, and the place of the item that it has in hand."""
+
+    def __init__(self, function: Callable[[Item, Parts], Result], threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, theirs = context.Pipe()
+        self.threads = threads
+        self.place: int | None = None
+        self.is_ready = False
+        self.process = context.Process(
+            target=_work, args=(function, theirs, threads), name="saddlescope", daemon=True
+        )
+        # A terminal sends them to all processes; the one that hands out items answers.
+        with interruption.withheld(interruption.SIGNALS):
+            self.process.start()
+        # Only the worker holds it: when that ends, however it came, this end is told.
+        theirs.close()
+
+    def end(self) -> None:
+        """End the process, now: whatever it writes is written whole or not at all."""
+        self.line.close()
+        self.process.kill()
+        self.process.join()
+
+
+class _Crew(Generic[Item, Result]):
+    """All workers, what is left for them to do, and what has come of it."""
+
+    def __init__(
+        self,
+        function: Callable[[Item, Parts], Result],
+        items: Sequence[Item],
+        show: Callable[[Sequence[float], Sequence[int]], object],
+    ) -> None:
+        self._function, self._items, self._show = function, items, show
+        self._workers: list[_Worker[Item, Result]] = []
+        self._left = list(range(len(items)))[::-1]
+        self._shares = [0.0] * len(items)
+        self.results: dict[int, Result | Lost] = {}
+        self.problem: Exception | None = None
+        self.is_stopped = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any worker has an item in hand."""
+        return any(worker.place is not None for worker in self._workers)
+
+    def start(self, threads: int) -> None:
+        """Start a worker and give it its first item."""
+        worker = _Worker(self._function, threads)
+        self._workers.append(worker)
+        self._give(worker)
+
+    def stop(self, number: int | None) -> None:
+        """Ask all workers to stop."""
+        if self.is_stopped:
+            return
+        self.is_stopped = True
+        for worker in self._workers:
+            if not worker.is_ready:
+                # It imports what it needs, and does not listen yet.
+                worker.process.kill()
+            with suppress(OSError):
+                worker.line.send(_Stop(number or signal.SIGINT))
+
+    def listen(self) -> None:
+        """Take what workers say, waiting a little for it."""
+        lines = {worker.line: worker for worker in self._workers if worker.place is not None}
+        for line in connection.wait(list(lines), _LOOK_EVERY):
+            assert isinstance(line, Connection)
+            worker = lines[line]
+            try:
+                self._hear(worker, line.recv())
+            except (EOFError, OSError):
+                self._lose(worker)
+
+    def end(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.end()
+
+    def _give(self, worker: _Worker[Item, Result]) -> None:
+        worker.place = None
+        if self._left and not self.is_stopped:
+            worker.place = self._left.pop()
+            with suppress(OSError):
+                # One that is gone is noticed when it is listened to.
+                worker.line.send(self._items[worker.place])
+            self._tell()
+
+    def _hear(self, worker: _Worker[Item, Result], said: object) -> None:
+        assert worker.place is not None
+        if isinstance(said, _Ready):
+            worker.is_ready = True
+        elif isinstance(said, _Share):
+            self._shares[worker.place] = said.share
+            self._tell()
+        elif isinstance(said, _Logged):
+            log.log(said.level, "%s", said.line)
+        elif isinstance(said, _Made):
+            self.results[worker.place] = said.result
+            self._shares[worker.place] = 1.0
+            self._give(worker)
+        else:
+            if isinstance(said, _Raised):
+                self.problem = self.problem or said.problem
+            worker.place = None
+            self.stop(None)
+
+    def _lose(self, worker: _Worker[Item, Result]) -> None:
+        """A process has ended with an item in hand: another takes what is left."""
+        assert worker.place is not None
+        place, worker.place = worker.place, None
+        self._workers.remove(worker)
+        worker.process.join()
+        code = worker.process.exitcode or 0
+        worker.line.close()
+        if self.is_stopped:
+            return
+        if not worker.is_ready and code > 0:
+            self.problem = InvalidInput("jobs", len(self._workers) + 1, _CANNOT_START)
+            self.stop(None)
+        else:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            self.results[place] = Lost(f"its process {how}")
+            self._shares[place] = 1.0
+            if self._left:
+                self.start(worker.threads)
+
+    def _tell(self) -> None:
+        in_hand = [worker.place for worker in self._workers if worker.place is not None]
+        self._show(self._shares, sorted(in_hand))
+
+
+def _work(
+    function: Callable[[Item, Parts], Result], line: Connection[object, Item | _Stop], threads: int
+) -> None:
+    """What a worker does: it takes items, one after another, until nobody is there any more."""
+    interruption.obey()
+    ignore_torn_programs()
+    items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+    threading.Thread(target=_follow, args=(line, items), daemon=True).start()
+    told = _Told(line)
+    log.addHandler(told)
+    log.propagate = False
+    told.say(_Ready())
+    with at_most_threads(threads):
+        while True:
+            parts = Parts(lambda share: told.say(_Share(share)))
+            try:
+                said: object = _Made(function(items.get(), parts))
+            except Interrupted:
+                said = _Stopped()
+            except Exception as problem:
+                said = _Raised(problem)
+            told.say(said)
+
+
+class _Told(logging.Handler):
+    """Says things to the process that started this one; logs too, which are for its user."""
+
+    def __init__(self, line: Connection[object, object]) -> None:
+        super().__init__()
+        self._line, self._turn = line, threading.Lock()
+
+    def say(self, said: object) -> None:
+        with self._turn:
+            try:
+                self._line.send(said)
+            except OSError:
+                # There is nobody any more.
+                os._exit(1)
+            except Exception as problem:
+                # It cannot be pickled.
+                wrong = getattr(said, "problem", problem)
+                line = f"{type(wrong).__name__}: {wrong}"
+                self._line.send(_Raised(SaddlescopeError(line)))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.say(_Logged(record.levelno, record.getMessage()))
+
+
+def _follow(line: Connection[object, Item | _Stop], items: queue.SimpleQueue[Item]) -> None:
+    """Take items and requests to stop; where they end, the process that started this one has."""
+    while True:
+        try:
+            order = line.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+        if isinstance(order, _Stop):
+            interruption.ask(order.signal)
+        else:
+            items.put(order)
