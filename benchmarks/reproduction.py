@@ -20,7 +20,7 @@ from saddlescope.cli import main
 main(["reproduce", *{figures!r}, "--no-film", "--out", {folder!r}])
 """
 # They take longer by nature: sampled prompts, depth, and transformers.
-_LONG = {"softmax", "depth", "mt5", "emergence-ranks", "grokking-measures"}
+_LONG = {"softmax", "depth", "mt3", "mt5", "emergence-ranks", "grokking-measures"}
 # Seconds: 150 for the 25 that there were when this was aimed at.
 _A_FIGURE = 6.0
 
