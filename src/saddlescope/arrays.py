@@ -45,6 +45,15 @@ def product(left: Float[np.ndarray, "D D"], right: Float[np.ndarray, "D D"]) -> 
     return left @ right
 
 
+def diagonal_matrix(values: Float[Array, " D"]) -> Float[Array, "D D"]:
+    """The square matrix with these values on its diagonal.
+
+    >>> diagonal_matrix(np.array([2.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    return namespace(values).diag(values)
+
+
 def is_diagonal(matrix: Float[np.ndarray, "D D"]) -> bool:
     """Whether all that a matrix holds is on its diagonal.
 

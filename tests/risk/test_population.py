@@ -19,7 +19,7 @@ def test_the_best_map_of_few_heads_takes_the_largest_gains() -> None:
     full = risk.best_map(3)
     assert full is not None
     # T17: learning a direction lowers the loss by Δ = c ξ.
-    gains = np.diagonal(risk.drive) * np.diagonal(full)
+    gains = risk.drive * np.diagonal(full)
     for capacity in (1, 2):
         best = risk.best_map(capacity)
         assert best is not None

@@ -34,13 +34,16 @@ class Landscape:
         axes = range(layout.dimension)
         gain = block.given(risk.gain)
         scale = rate * gain
+        summary, query = (
+            [block.given(moment, a) for a in axes] for moment in (risk.summary, risk.query)
+        )
         return cls(
             block,
             heads,
             1 / rate,
             block.given(risk.label_power),
-            [scale * block.given(risk.drive, a, a) for a in axes],
-            [[(-scale * gain) * block.given(risk.curvature, a, b) for b in axes] for a in axes],
+            [scale * block.given(risk.drive, a) for a in axes],
+            [[(-scale * gain) * (b * kappa) for kappa in query] for b in summary],
             gain,
         )
 
