@@ -24,7 +24,7 @@ makes of `benchmarks/recorded/`.
 _PEERS = (
     "PyTorch, full attention",
     "SVD of the dense product",
-    "SciPy LSODA, one seed",
+    "SciPy LSODA, seed by seed",
     "plain vmap",
     "plain vmap of diffrax",
     "a CUDA kernel written by hand",

@@ -113,6 +113,18 @@ def test_a_seed_without_a_step_to_take_fails_and_the_others_go_on() -> None:
     assert "no step was small enough at time 0" in message
 
 
+def test_a_seed_whose_heads_cancel_beyond_rounding_fails_and_the_others_go_on() -> None:
+    """Its force is all rounding, so that no method can take a step of any length."""
+    task = ss.InContextRegression([1e8, 1.0], context_length=31)
+    method, record = ss.GradientFlow(until=1e9), ss.Record(points=3, weights=False)
+    run = ss.train(
+        ss.SeparateAttention(2), task, method=method, init_scale=0.1, seeds=2, record=record
+    )
+    assert [outcome.result for outcome in run.outcomes] == ["finished", "diverged"]
+    assert "steps came no further than time" in run.outcomes[1].message
+    assert "try a smaller init_scale or until" in run.outcomes[1].message
+
+
 # Long rests: drops at 1/w or so, and 600/w of time.
 LONG = {"init": ss.RandomStart(1e-3), "record": ss.Record(points=300), "seeds": 2}
 

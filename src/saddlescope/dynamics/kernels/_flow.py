@@ -21,11 +21,10 @@ from saddlescope.dynamics.methods._integration import (
     LEAST_ERROR,
     NEAR,
     STABLE,
-    VAIN_SHARE,
-    VAIN_STEPS,
     Control,
     FlowState,
     Solver,
+    is_hopeless,
 )
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.dynamics.methods._solver import INTEGRAL, PROPORTIONAL, SAFETY
@@ -178,8 +177,8 @@ class Walk:
         steps = stand.steps + 1
         # A step that is refused must be shortened, which times far on are too coarse for.
         shortened = kept | (step_end < stand.step_end)
-        vain = (steps > VAIN_STEPS) & (time - self.begin < VAIN_SHARE * (self.end - self.begin))
-        place = recorder.failing(place, active & ~((step_end > time) & shortened & ~vain))
+        hopeless = is_hopeless(steps, time - self.begin, self.end - self.begin)
+        place = recorder.failing(place, active & ~((step_end > time) & shortened & ~hopeless))
         bound = jnp.where(stretch > NEAR, stand.bound + 1, 0)
         turns = (bound >= BOUND_STEPS) & (self.end - time > self.most_steps * (step_end - time))
         # The step that crosses the end of the grid is not taken.

@@ -30,8 +30,10 @@ STABLE, NEAR = 4.2, 2.0
 # Errors below this share of the tolerances are near to rounding: a step that hung on one would not
 # be the same on another machine.
 LEAST_ERROR = 1e-3
-# A seed that has come no further than this share of its way after so many steps never will.
-VAIN_STEPS, VAIN_SHARE = 50_000, 1e-9
+# A seed is given up where, after this many steps, its pace says that the whole way takes more than
+# those: days of computing. Where weights are so large, or cancel so closely, that float64 cannot
+# tell the force apart from rounding, steps stay short for ever.
+PATIENT_STEPS, HOPELESS_STEPS = 50_000, 1e11
 # How far along a direction, as a share of the weights, the slope is looked at for its rate.
 _ASIDE = 1e-5
 # So many steps in a row near there are no accident.
@@ -99,6 +101,11 @@ def cost_of_stiff_step(model: AbstractAttention, layout: Layout, group: int) -> 
     Measured on one core for 15 to 528 weights and groups of 1 to 45, in microseconds.
     """
     return (15 + 0.013 * products(model, layout) ** 0.7) / (3 + 0.025 * layout.size * group)
+
+
+def is_hopeless(steps: Array, done: Array, whole: Array) -> Array:
+    """Whether so many steps for what is done of the whole say that it never ends."""
+    return (steps > PATIENT_STEPS) & (done * HOPELESS_STEPS < whole * steps.astype(done.dtype))
 
 
 def prolong(problem: Problem[Control], state: FlowState) -> FlowState:
@@ -209,8 +216,8 @@ def _advance(
             # A step that is refused must be shortened, which times far on are too coarse for.
             shortened = kept | (moved.step_end < state.solver.step_end)
             begin, end = problem.grid[..., 0], problem.grid[..., -1]
-            vain = (moved.steps > VAIN_STEPS) & (moved.time - begin < VAIN_SHARE * (end - begin))
-            stuck = active & ~((moved.step_end > moved.time) & shortened & ~vain)
+            hopeless = is_hopeless(moved.steps, moved.time - begin, end - begin)
+            stuck = active & ~((moved.step_end > moved.time) & shortened & ~hopeless)
             records = eqx.tree_at(lambda r: r.failed, records, records.failed | stuck)
             active = active & records.active(problem)
             return FlowState(solver=pick(active, moved, state.solver), records=records), taken + 1

@@ -137,7 +137,7 @@ class GradientFlow(AbstractMethod):
     def failures(  # type: ignore[override]
         self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]
     ) -> list[str]:
-        from saddlescope.dynamics.methods._integration import VAIN_STEPS
+        from saddlescope.dynamics.methods._integration import PATIENT_STEPS
 
         times, steps = self.clock(state)[failed], np.asarray(state.solver.steps)[failed]
         # Small weights need small steps only where times have no digits left for them.
@@ -148,7 +148,7 @@ class GradientFlow(AbstractMethod):
         }
         return [
             f"{taken} steps came no further than time {time:.6g}; {self.slow_advice}"
-            if taken >= VAIN_STEPS
+            if taken >= PATIENT_STEPS
             else f"no step was small enough at time {time:.6g}: {reasons[late]}"
             for time, taken, late in zip(
                 times.tolist(), steps.tolist(), coarse.tolist(), strict=True
