@@ -75,6 +75,30 @@ def test_what_the_lab_does_not_take_is_refused_by_its_field(values: object, fiel
 
 
 @pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (changed("model", heads=10), "model.heads = 10: the lab takes 1 to 9"),
+        (
+            changed("model", heads="abc"),
+            "model.heads = 'abc': the lab takes a whole number from 1 to 9",
+        ),
+        (
+            changed("method", steps=1e99),
+            "method.steps = 1e+99: the lab takes a whole number from 1 to 1000000",
+        ),
+        (
+            changed("init", init_scale=None),
+            "init.init_scale = None: the lab takes a number from 1e-06 to 10",
+        ),
+    ],
+)
+def test_a_refusal_says_what_the_lab_takes(values: object, message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_setting(values)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"heads": 6}, "model.heads"),

@@ -1,5 +1,6 @@
 """The server: who may ask, what it answers, and what it outlives."""
 
+import asyncio
 import http.client
 import json
 import threading
@@ -14,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 import saddlescope as ss
 from saddlescope.errors import InvalidInput
 from saddlescope.lab import _session, open_lab
+from saddlescope.lab._protocol import Kind, read_frame
 from saddlescope.lab.server import Lab
 
 HEAVY = {**SETTING, "method": {"kind": "descent", "learning_rate": 1e-4, "steps": 1_000_000}}
@@ -160,6 +162,27 @@ def test_a_setting_that_is_out_of_bounds_is_refused_with_the_reason(lab: Lab) ->
         assert header["reason"].startswith("seeds = 1000000000: the lab takes")
         talk.ask("run", SETTING)
         assert talk.answers("run")["run"][0]["share"] == 1
+
+
+def test_a_run_and_prompts_are_refused_each_for_itself() -> None:
+    async def post_both() -> list[object]:
+        sent: list[object] = []
+
+        class Page:
+            async def send_bytes(self, frame: bytes) -> None:
+                sent.append(read_frame(frame)[0]["asked"])
+
+        mailbox = _session.Mailbox()
+        for asked in ("run", "prompts", "prompts"):
+            mailbox.post(Kind.REFUSED, 1, {"reason": "", "field": None, "asked": asked}, {})
+        delivery = asyncio.create_task(mailbox.deliver(Page()))  # type: ignore[arg-type]
+        # The posts, then the delivery.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        delivery.cancel()
+        return sent
+
+    assert asyncio.run(post_both()) == ["run", "prompts"]
 
 
 @pytest.mark.parametrize("message", ["{", b"\x00\x01", "x" * 100_000, '{"ask": "run"}'])

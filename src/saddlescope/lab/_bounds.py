@@ -35,9 +35,18 @@ class Range:
 
     def check(self, field: str, value: Plain) -> None:
         """Raise where a value is outside."""
-        given = whole_number(field, value, 0) if self.whole else number(field, value)
+        try:
+            given = whole_number(field, value, 0) if self.whole else number(field, value)
+        except InvalidInput:
+            kind = "a whole number" if self.whole else "a number"
+            raise InvalidInput(field, value, f"the lab takes {kind} from {self}") from None
         if not self.low <= given <= self.high:
-            raise InvalidInput(field, value, f"the lab takes {self.low:g} to {self.high:g}")
+            raise InvalidInput(field, value, f"the lab takes {self}")
+
+    def __str__(self) -> str:
+        return " to ".join(
+            str(int(end)) if self.whole else f"{end:g}" for end in (self.low, self.high)
+        )
 
 
 @dataclass(frozen=True)

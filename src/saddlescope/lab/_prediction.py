@@ -117,11 +117,11 @@ def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
 def _law(setting: Setting) -> theory.DropTimeLaw:
     """The law at the scale of a setting: all scales share the heads that stand for it."""
     if is_merged(setting.model):
-        raise TheoryDoesNotApply("the law is that of separate keys and queries")
+        raise TheoryDoesNotApply("this law is known for separate keys and queries only")
     if not isinstance(setting.task, InContextRegression):
-        raise TheoryDoesNotApply("of a task that comes back no such law is known")
+        raise TheoryDoesNotApply("no such law is known when a fixed task comes back")
     if not setting.method.has_flow_time:
-        raise TheoryDoesNotApply("under this optimiser times are not predicted")
+        raise TheoryDoesNotApply("drop times are not predicted under this optimiser")
     assert isinstance(setting.init, RandomStart)
     plain = setting.to_dict()
     unit = _unit_law(json.dumps(plain["model"]), json.dumps(plain["task"]))

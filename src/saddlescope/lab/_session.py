@@ -114,14 +114,15 @@ class Engine:
 
 
 class Mailbox:
-    """Frames on their way to a page: of each kind the latest, so that a slow page holds up none.
+    """Frames on their way to a page: the latest of each kind, so that a slow page delays nobody.
 
-    What is part of a run and the whole of it are of two kinds.
+    The part of a run that comes first and the whole run count as two kinds, and so do the refusals
+    of a run and of prompts.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._frames: dict[tuple[Kind, bool], bytes] = {}
+        self._frames: dict[tuple[object, ...], bytes] = {}
         self._filled = asyncio.Event()
 
     def post(
@@ -131,15 +132,16 @@ class Mailbox:
         frame = write_frame(kind, number, values, arrays)
         # Nobody reads it where the loop has ended.
         with suppress(RuntimeError):
-            is_part = values.get("shown") is not None
-            self._loop.call_soon_threadsafe(self._put, kind, is_part, frame)
+            key = (kind, values.get("asked"), values.get("shown") is not None)
+            self._loop.call_soon_threadsafe(self._put, key, frame)
 
-    def _put(self, kind: Kind, is_part: bool, frame: bytes) -> None:
-        self._frames.pop((kind, is_part), None)
+    def _put(self, key: tuple[object, ...], frame: bytes) -> None:
+        self._frames.pop(key, None)
+        *kind, is_part = key
         if is_part:
-            # A part comes before its whole: one that waits is that of an older run.
-            self._frames.pop((kind, False), None)
-        self._frames[kind, is_part] = frame
+            # A part comes before its whole: a whole run that is still here is an older one.
+            self._frames.pop((*kind, False), None)
+        self._frames[key] = frame
         self._filled.set()
 
     async def deliver(self, socket: WebSocket) -> None:

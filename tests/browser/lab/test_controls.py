@@ -5,6 +5,7 @@ from playwright.sync_api import Page
 from tests.browser.lab.shown import PATIENCE, SETTING, current, drawn, known, settle
 
 import saddlescope as ss
+from saddlescope.lab._copying import as_address
 
 SLIDERS = [
     ("heads", "heads=4", "values"),
@@ -123,9 +124,75 @@ def test_what_is_out_of_bounds_is_said(page: Page) -> None:
     assert "falling order" in page.inner_text("#status")
 
 
+@pytest.mark.parametrize(
+    ("fragment", "reason"),
+    [
+        ("heads=abc", "model.heads = 'abc': the lab takes a whole number from 1 to 9"),
+        ("spectrum=", "task.spectrum[0] = '': the lab takes a number from 0.001 to 10"),
+        ("share=abc", "task.share = 'abc': the lab takes a number from 0 to 1"),
+        ("batch_size=4", "setting.batch_size = 4: unknown field"),
+        ("spectrum=" + "0.1," * 20_000, "the setting is too long"),
+    ],
+)
+def test_an_address_that_is_no_setting_is_refused_by_its_field(
+    page: Page, fragment: str, reason: str
+) -> None:
+    page.evaluate("fragment => { location.hash = fragment; }", fragment)
+    page.wait_for_selector("#status.refused", timeout=PATIENCE)
+    # The prompts are refused, too: neither answer may be lost.
+    page.wait_for_selector("#views[aria-busy=false]", timeout=PATIENCE)
+    assert page.inner_text("#status").startswith(reason)
+
+
+def test_fields_without_a_control_stay_in_the_setting(page: Page) -> None:
+    from saddlescope.lab._bounds import read_setting
+
+    setting = SETTING.replace(method=ss.GradientFlow(300.0, rtol=1e-8), points=50)
+    asked = page.evaluate(
+        """async (fragment) => {
+            const { fromAddress, toSetting } = await import("./page/settings.js");
+            return toSetting(fromAddress(fragment));
+        }""",
+        as_address(setting),
+    )
+    assert read_setting(asked) == setting
+
+
+def test_what_a_fixed_task_changes_is_said(page: Page) -> None:
+    page.evaluate("lab.change({ share: 0.4, spectrum: [0.5, 0.2, 0.1, 0.1, 0.1], heads: 2 })")
+    assert known(page, "[lab.state.share, lab.adjusted]") == [0, ["share"]]
+    page.evaluate("lab.change({ spectrum: [0.6, 0.3] })")
+    settle(page)
+    page.evaluate("lab.adjusted = ['heads']")
+    assert "set to heads = 2" in page.evaluate("lab.about(lab.known.run)")
+
+
+@pytest.mark.parametrize("typed", ["40", "2.5", ""])
+def test_a_number_that_cannot_be_is_said_and_not_taken(page: Page, typed: str) -> None:
+    field = page.get_by_label("Heads H, exact value")
+    field.fill(typed)
+    field.press("Enter")
+    reason = f"Heads H = {typed or 'nothing'}: the lab takes a whole number from 1 to 9"
+    assert page.inner_text("#status.refused") == reason
+    assert field.input_value() == "3"
+    assert known(page, "lab.state.heads") == 3
+
+
+def test_an_exact_number_stays_exact(page: Page) -> None:
+    field = page.get_by_label("Learning rate η, exact value")
+    field.fill("0.123456")
+    field.press("Enter")
+    settle(page)
+    field.blur()
+    assert "learning_rate=0.123456" in current(page).split("&")
+    assert field.input_value() == "0.123456"
+
+
 def test_a_run_that_diverges_is_told_and_drawn_as_far_as_it_came(page: Page) -> None:
     page.evaluate("lab.change({ learning_rate: 8 })")
     settle(page)
-    assert "diverged" in page.inner_text("#status")
+    assert page.inner_text("#status").startswith("3 of 3 seeds: diverged")
     assert known(page, "known.run.ended") == ["diverged"] * 3
-    assert "diverged" in page.inner_text("#view-algorithm .silent")
+    for view in ("algorithm", "map"):
+        assert "diverged" in page.inner_text(f"#view-{view} .silent")
+        assert page.is_hidden(f"#view-{view} .legend")

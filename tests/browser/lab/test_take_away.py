@@ -93,7 +93,43 @@ def test_a_saved_page_has_no_law_of_an_older_run(page: Page, tmp_path: Path) -> 
     alone = page.context.new_page()
     alone.goto((tmp_path / "lab.html").as_uri())
     alone.wait_for_selector("#view-loss .uplot", timeout=PATIENCE)
-    assert "separate keys and queries" in alone.inner_text("#view-law .silent")
+    assert "separate keys and queries only" in alone.inner_text("#view-law .silent")
+    alone.close()
+
+
+def test_what_is_on_the_screen_is_saved_and_a_saved_page_can_be_saved_again(
+    page: Page, tmp_path: Path
+) -> None:
+    page.evaluate("lab.change({ heads: 40 })")
+    page.wait_for_selector("#status.refused", timeout=PATIENCE)
+    page.click("#take-away summary")
+    saved(page, page.get_by_role("button", name="Save as page").click).save_as(tmp_path / "0.html")
+    alone = page.context.new_page()
+    for copy in range(2):
+        alone.goto((tmp_path / f"{copy}.html").as_uri())
+        alone.wait_for_selector("#view-loss .uplot", timeout=PATIENCE)
+        # Not the setting that was refused.
+        assert known(alone, "[lab.state.heads, known.heads]") == [3, 3]
+        assert alone.locator(".view").count() == len(VIEWS)
+        assert alone.locator("#controls fieldset").count() == 4
+        alone.click("#take-away summary")
+        click = alone.get_by_role("button", name="Save as page").click
+        saved(alone, click).save_as(tmp_path / f"{copy + 1}.html")
+    alone.close()
+
+
+def test_a_page_is_saved_when_the_run_that_was_asked_for_is_there(
+    page: Page, tmp_path: Path
+) -> None:
+    page.evaluate("lab.change({ heads: 2 }); document.getElementById('take-away').open = true")
+    saved(page, page.get_by_role("button", name="Save as page").click).save_as(
+        tmp_path / "lab.html"
+    )
+    alone = page.context.new_page()
+    alone.goto((tmp_path / "lab.html").as_uri())
+    alone.wait_for_selector("#view-loss .uplot", timeout=PATIENCE)
+    assert known(alone, "[lab.state.heads, known.heads]") == [2, 2]
+    assert known(alone, "known.prediction.number === known.run.number") is True
     alone.close()
 
 

@@ -39,7 +39,7 @@ def test_the_tour_sets_the_controls_and_points(page: Page, monkeypatch: pytest.M
     assert views[3:] == ("view-particles", "view-loss", "view-memory")
     for address, field in zip(
         addresses,
-        ("model=merged", "steps=20000", "rank=2", "seeds=6", "init_scale=1.0", "share=0.4"),
+        ("model=merged", "steps=20000", "rank=2", "seeds=6", "init_scale=2.0", "share=0.4"),
         strict=True,
     ):
         assert field in address.split("&")

@@ -154,9 +154,9 @@ def test_nothing_flickers_or_jumps_while_the_setting_moves(page: Page) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"model": "merged"}, "The law is that of separate keys and queries."),
-        ({"share": 0.5}, "Of a task that comes back no such law is known."),
-        ({"method": "optimiser", "optimiser": "sgd"}, "Under this optimiser times are not"),
+        ({"model": "merged"}, "This law is known for separate keys and queries only."),
+        ({"share": 0.5}, "No such law is known when a fixed task comes back."),
+        ({"method": "optimiser", "optimiser": "sgd"}, "Drop times are not predicted under this"),
     ],
 )
 def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], reason: str) -> None:
@@ -164,7 +164,34 @@ def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], r
     page.evaluate("change => lab.change(change)", change)
     settle(page)
     assert page.inner_text("#view-law .silent").startswith(reason)
-    assert page.is_hidden("#view-law .stage")
+    # Heads race to the first drop, or they are no particles either.
+    for view in ("law", "particles"):
+        assert page.is_hidden(f"#view-{view} .stage")
+        assert page.is_hidden(f"#view-{view} .legend")
+
+
+def test_the_map_of_every_merged_head_is_drawn(page: Page) -> None:
+    page.evaluate("lab.change({ model: 'merged', heads: 5 })")
+    settle(page)
+    assert all(f">head {head}<" in drawn(page, "maps") for head in range(1, 6))
+
+
+def test_a_view_that_comes_with_the_run_is_brought_on_the_screen(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            lab.cards.point("memory");
+            lab.known.state = { ...lab.known.state, share: 0.4 };
+            lab.cards.draw();
+        }"""
+    )
+    page.wait_for_function(
+        """() => {
+            const view = document.getElementById("view-memory").getBoundingClientRect();
+            const room = document.getElementById("views").getBoundingClientRect();
+            return view.height > 0 && view.top >= room.top && view.bottom <= room.bottom;
+        }"""
+    )
+    page.evaluate("lab.cards.point(null)")
 
 
 def test_a_prompt_is_drawn_anew(page: Page) -> None:
@@ -195,6 +222,11 @@ def test_it_fits_the_screen(
     loss = visit.page.locator("#view-loss").bounding_box()
     assert loss is not None
     assert loss["width"] > min(width * 0.45, 340)
+    clipped = visit.page.evaluate(
+        """() => [...document.querySelectorAll(".view .note, .view h2")]
+            .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
+    )
+    assert clipped == []
     if width > 1000:
         # The loss and the next row are seen without scrolling.
         values = visit.page.locator("#view-values").bounding_box()

@@ -1,8 +1,9 @@
-// The views as cards: title, note, drawing, legend, and files to take away.
+// The views as cards: title, note, drawing, legend, and a menu that saves them.
 
 import { Chart } from "./drawing/chart.js";
 import { download, toCsv, toPng, toSvg } from "./drawing/files.js";
 import { Sheet } from "./drawing/sheet.js";
+import { closeWhenLeft } from "./menus.js";
 import algorithm from "./views/algorithm.js";
 import conserved from "./views/conserved.js";
 import graph from "./views/graph.js";
@@ -15,7 +16,7 @@ import particles from "./views/particles.js";
 import values from "./views/values.js";
 
 const VIEWS = [loss, graph, memory, values, particles, law, maps, map, conserved, algorithm];
-// Over other axes than training time there is nothing to seek.
+// Their axes are not training time: there is nothing to seek.
 const STILL = new Set(["law", "particles"]);
 
 const make = (tag, className, text = "") => {
@@ -31,17 +32,20 @@ class Card {
     this.known = known;
     this.element = make("figure", "view");
     this.element.id = `view-${view.id}`;
-    this.element.classList.toggle("wide", Boolean(view.wide));
+    this.element.classList.toggle("wide", view.width === "wide");
+    this.element.classList.toggle("full", view.width === "full");
     this.element.classList.toggle("first", Boolean(view.first));
     this.element.classList.toggle("still", STILL.has(view.id));
     const top = make("div", "top");
+    const title = make("h2", "", view.title);
+    title.title = view.help;
     this.note = make("p", "note");
-    top.append(make("h2", "", view.title), this.note, this.menu());
+    top.append(title, this.menu());
     this.stage = make("div", "stage");
     this.stage.setAttribute("role", "img");
     this.silent = make("p", "silent");
     this.legend = make("figcaption", "legend");
-    this.element.append(top, this.stage, this.silent, this.legend);
+    this.element.append(top, this.note, this.stage, this.silent, this.legend);
     this.renderer = view.kind === "chart"
       ? new Chart(this.stage, STILL.has(view.id) ? null : seek) : new Sheet(this.stage);
     new ResizeObserver(() => { if (this.picture) this.show(); }).observe(this.stage);
@@ -50,7 +54,7 @@ class Card {
   menu() {
     const details = make("details", "");
     const summary = make("summary", "", "⋯");
-    summary.setAttribute("aria-label", `Take ${this.view.title} away`);
+    summary.setAttribute("aria-label", `Save ${this.view.title}`);
     const menu = make("div", "menu");
     const { id } = this.view, name = `saddlescope-${id}`;
     const ways = {
@@ -65,9 +69,7 @@ class Card {
       menu.append(button);
     }
     details.append(summary, menu);
-    details.addEventListener("focusout", (event) => {
-      if (!details.contains(event.relatedTarget)) details.open = false;
-    });
+    closeWhenLeft(details);
     this.takeAway = details;
     return details;
   }
@@ -82,7 +84,7 @@ class Card {
     this.stage.hidden = this.legend.hidden = this.takeAway.hidden = isSilent;
     this.silent.hidden = !isSilent;
     this.note.textContent = isSilent ? "" : view.note(known);
-    this.note.title = this.note.textContent;
+    this.note.title = view.detail?.(known) ?? this.note.textContent;
     if (isSilent) { this.silent.textContent = this.picture.silent; return; }
     this.stage.setAttribute("aria-label", `${view.help}. ${this.note.textContent}`);
     this.showLegend(this.picture.legend ?? []);
@@ -100,8 +102,8 @@ class Card {
     const text = JSON.stringify(entries);
     if (text === this.shownLegend) return;
     this.shownLegend = text;
-    this.legend.replaceChildren(...entries.map(({ label, colour, dash, dot }) => {
-      const entry = make("span", dot ? "dot" : "", label);
+    this.legend.replaceChildren(...entries.map(({ label, colour, dash, form }) => {
+      const entry = make("span", form ?? "", label);
       entry.style.setProperty("--colour", colour);
       if (dash) entry.style.setProperty("--dash", "dashed");
       return entry;
@@ -137,7 +139,12 @@ export class Cards {
 
   /** All words come first: after each change of them the browser would lay the page out anew. */
   redraw(cards) {
-    for (const card of cards) card.describe();
+    for (const card of cards) {
+      const wasHidden = card.element.hidden;
+      card.describe();
+      // What is pointed at may come with the run.
+      if (wasHidden && !card.element.hidden && card.view.id === this.pointed) this.scrollTo(card);
+    }
     for (const card of cards) card.show();
   }
 
@@ -148,8 +155,12 @@ export class Cards {
     this.redraw(shown.filter((card) => !card.isOverTime && card.view.id !== "law"));
   }
 
+  /** Mark a view and bring it on the screen; null to mark none. */
   point(id) {
+    this.pointed = id;
     for (const [own, card] of this.cards) card.element.classList.toggle("shown", own === id);
-    if (id) this.cards.get(id).element.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    if (id) this.scrollTo(this.cards.get(id));
   }
+
+  scrollTo(card) { card.element.scrollIntoView({ block: "nearest", behavior: "smooth" }); }
 }

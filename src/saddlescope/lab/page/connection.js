@@ -1,13 +1,16 @@
-// The server's end: requests go out as JSON, frames come in, and only the latest request counts.
+// The connection to the server: JSON requests go out, frames come in, the latest request counts.
 
 import { decode } from "./frames.js";
 
 const RETRY = 1500;
+// The server closes a connection that sends more.
+const LONGEST = 32768;
 
 export class Connection {
-  constructor(receive, changed) {
+  /** `receive` takes frames; `lost` is called, with the server's reason, when there is no connection. */
+  constructor(receive, lost) {
     this.receive = receive;
-    this.changed = changed;
+    this.lost = lost;
     this.number = 0;
     this.latest = {};
     this.waiting = new Map();
@@ -19,7 +22,6 @@ export class Connection {
     this.socket = new WebSocket(`${scheme}//${location.host}/talk${location.search}`);
     this.socket.binaryType = "arraybuffer";
     this.socket.onopen = () => {
-      this.changed(true);
       for (const text of this.waiting.values()) this.socket.send(text);
       this.waiting.clear();
     };
@@ -29,8 +31,8 @@ export class Connection {
       if (frame.kind === "hello" || frame.number === this.latest[asked])
         this.receive(frame, event.data);
     };
-    this.socket.onclose = () => {
-      this.changed(false);
+    this.socket.onclose = ({ reason }) => {
+      this.lost(reason);
       setTimeout(() => this.open(), RETRY);
     };
   }
@@ -38,8 +40,11 @@ export class Connection {
   ask(what, setting, more = {}) {
     this.latest[what] = ++this.number;
     const text = JSON.stringify({ ask: what, number: this.number, setting, ...more });
+    if (text.length > LONGEST) {
+      this.receive({ kind: "refused", asked: what, reason: "the setting is too long" });
+      return;
+    }
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(text);
     else this.waiting.set(what, text);
-    return this.number;
   }
 }

@@ -1,56 +1,56 @@
-// The controls: each has a label, a value, and one line that says what it is.
+// The controls: each has a label, a value, and one line of explanation.
 
 import { colour } from "./drawing/colours.js";
 import { isMixed, preset, PRESETS } from "./settings.js";
 
-const LAWS = { gaussian: "Gaussian", rademacher: "signs (Rademacher)", uniform: "uniform",
-               laplace: "Laplace", "student:5": "Student, 5 degrees" };
+const DISTRIBUTIONS = { gaussian: "Gaussian", rademacher: "random signs", uniform: "uniform",
+                        laplace: "Laplace", "student:5": "Student t, 5 d.o.f." };
 const GROUPS = [
   ["Model", [
     { name: "model", label: "Keys and queries", options: { separate: "separate", merged: "merged" },
-      hint: "Two vectors a head, or one matrix: staircase or single drop." },
-    { name: "heads", label: "Heads H", hint: "How many heads share the work." },
+      hint: "Two vectors per head, or one matrix: a staircase, or a single drop." },
+    { name: "heads", label: "Heads H", hint: "Attention heads that share the work." },
     { name: "rank", label: "Rank R", off: (state) => state.model === "merged",
-      hint: "Key–query pairs of a head: rank two skips steps." },
+      hint: "Key–query pairs per head; rank two skips steps." },
   ]],
   ["Task", [
-    { name: "dimension", label: "Dimension D", hint: "How many numbers an input has." },
+    { name: "dimension", label: "Dimension D", hint: "Number of components of each input." },
     { name: "spectrum", label: "Spectrum of the inputs", bars: true,
-      hint: "Drag a bar, or use the arrow keys: the variance along each eigenvector." },
+      hint: "Variance along each eigenvector: drag a bar, or use the arrow keys." },
     { name: "context_length", label: "Context length N", scale: "log",
       hint: "Examples that the model sees before the query." },
-    { name: "inputs", label: "Law of the inputs", options: LAWS, off: isMixed,
-      hint: "Its fourth moment shifts every level a little." },
+    { name: "inputs", label: "Input distribution", options: DISTRIBUTIONS, off: isMixed,
+      hint: "Its fourth moment shifts every level slightly." },
     { name: "label_noise", label: "Label noise σ", high: 2, step: 0.01, off: isMixed,
-      hint: "Noise on the labels of the context." },
+      hint: "Standard deviation of the noise on the context's labels." },
     { name: "share", label: "Share of a fixed task ρ", step: 0.01,
       off: (state) => state.spectrum.length > 4,
-      hint: "Above 0 one task comes back, and memory competes (up to D = 4)." },
+      hint: "Above 0, one task keeps coming back and memory competes (D ≤ 4)." },
   ]],
   ["Start", [
     { name: "init_scale", label: "Initialisation scale w", scale: "log", low: 1e-4, high: 3,
-      hint: "From rich (small: plateaus) to lazy (large: none)." },
-    { name: "seeds", label: "Seeds", hint: "How many random starts are trained at once." },
+      hint: "Small is rich, with plateaus; large is lazy, without." },
+    { name: "seeds", label: "Seeds", hint: "Random starts that are trained together." },
   ]],
   ["Training", [
     { name: "method", label: "Method", options: { descent: "gradient descent", flow: "gradient flow",
                                                  optimiser: "optimiser" },
-      hint: "Discrete steps, their continuous limit, or another rule." },
+      hint: "Discrete steps, their continuous limit, or another update rule." },
     { name: "optimiser", label: "Optimiser", options: null, off: (state) => state.method !== "optimiser",
-      hint: "By its name in optax; times are then steps, and not predicted. Not rmsprop: rounding decides where it ends." },
+      hint: "From optax. Time then counts steps, and drop times are not predicted." },
     { name: "learning_rate", label: "Learning rate η", scale: "log", low: 1e-3, high: 10,
       off: (state) => state.method === "flow", limit: true,
-      hint: "The red mark is the largest that rests on every plateau." },
+      hint: "Red mark: the largest rate that is stable on every plateau." },
     { name: "steps", label: "Steps", scale: "log", low: 100, high: 1e6,
       off: (state) => state.method === "flow", hint: "How long to train." },
     { name: "until", label: "Until time t/τ", scale: "log", low: 10, high: 1e7,
-      off: (state) => state.method !== "flow", hint: "How long to flow." },
+      off: (state) => state.method !== "flow", hint: "How long the flow lasts." },
     { name: "spacing", label: "Time axis", options: { linear: "linear", log: "logarithmic" },
       hint: "Records are spaced in the same way." },
   ]],
 ];
 const SLIDER = 1000;
-// Of a logarithmic slider: key presses from end to end.
+// Key presses from end to end of a logarithmic slider.
 const KEY_STEPS = 100;
 
 const make = (tag, attributes = {}, ...content) => {
@@ -61,11 +61,15 @@ const make = (tag, attributes = {}, ...content) => {
 };
 const shown = (value) => (Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3)
   ? value.toExponential(1) : String(Number(value.toPrecision(4))));
+/** Two digits, without the zero before the point: for a narrow bar. */
+const few = (value) => String(Number(value.toPrecision(2))).replace(/^0\./, ".");
 
 export class Controls {
-  constructor(form, limits, changed) {
+  /** `changed` takes new values by name, and `refuse` the reason why something typed is none. */
+  constructor(form, limits, changed, refuse) {
     this.limits = limits;
     this.changed = changed;
+    this.refuse = refuse;
     this.parts = [];
     form.replaceChildren(...GROUPS.map(([title, controls]) =>
       make("fieldset", {}, make("legend", {}, title), ...controls.map((one) => this.build(one)))));
@@ -108,7 +112,7 @@ export class Controls {
       min: isLog ? 0 : low, max: isLog ? SLIDER : high,
       step: isLog ? 1 : whole ? 1 : control.step });
     const number = make("input", { type: "number", class: "number", "aria-label":
-      `${control.label}, exactly`, min: limit.low, max: limit.high, step: "any" });
+      `${control.label}, exact value`, min: limit.low, max: limit.high, step: "any" });
     const send = (value) => {
       if (Number.isFinite(value)) this.changed(this.change(control.name, value));
     };
@@ -126,19 +130,26 @@ export class Controls {
                             : Number(raw.toPrecision(3));
         send(Math.min(Math.max(value, low), high));
       });
+    const current = (state) => (control.name === "dimension" ? state.spectrum.length
+      : control.name === "seeds" && Array.isArray(state.seeds) ? state.seeds.length
+        : state[control.name]);
     number.addEventListener("change", () => {
-      const value = Math.min(Math.max(Number(number.value), limit.low), limit.high);
-      send(whole ? Math.round(value) : value);
+      const text = number.value, value = Number(text);
+      if (text !== "" && value >= limit.low && value <= limit.high &&
+          (!whole || Number.isInteger(value))) { send(value); return; }
+      number.value = current(this.state);
+      this.refuse(`${control.label} = ${text || "nothing"}: the lab takes ` +
+                  `${whole ? "a whole number" : "a number"} from ${limit.low} to ${limit.high}`);
     });
     const mark = make("div", { class: "limit", hidden: "", title: "stable limit" });
     const track = make("div", { class: "track" }, range, mark);
     const show = (state) => {
-      const value = control.name === "dimension" ? state.spectrum.length
-        : control.name === "seeds" && Array.isArray(state.seeds) ? state.seeds.length
-          : state[control.name];
+      const value = current(state);
+      // The server refuses what an address has in place of a number.
+      if (!Number.isFinite(value)) { number.value = ""; return; }
       range.value = toPlace(value);
       range.setAttribute("aria-valuetext", shown(value));
-      if (document.activeElement !== number) number.value = shown(value);
+      if (document.activeElement !== number) number.value = value;
     };
     const showLimit = (rate) => {
       mark.hidden = !(control.limit && rate !== null && rate > low && rate < high);
@@ -153,7 +164,7 @@ export class Controls {
              inputs: [range, number], show, showLimit };
   }
 
-  /** What a slider changes: the dimension changes the spectrum, which keeps its trace. */
+  /** What a slider changes. The dimension changes the spectrum: new eigenvalues fall off slowly. */
   change(name, value) {
     if (name !== "dimension") return { [name]: value };
     const before = this.state.spectrum, last = before.at(-1);
@@ -166,7 +177,7 @@ export class Controls {
   bars(control, id) {
     const box = make("div", { class: "bars", role: "group", "aria-label": control.label,
                               "aria-describedby": `${id}-hint` });
-    const { low, high } = this.limits.spectrum;
+    const { low, high, most } = this.limits.spectrum;
     const presets = make("div", { class: "presets", role: "group", "aria-label": "Presets" });
     for (const name of Object.keys(PRESETS)) {
       const button = make("button", { type: "button" }, name);
@@ -185,14 +196,16 @@ export class Controls {
     };
     let top = 0.5;
     const show = (state) => {
-      if (!box.querySelector(".held")) top = Math.max(0.5, state.spectrum[0] * 1.15);
-      while (box.children.length > state.spectrum.length) box.lastChild.remove();
-      while (box.children.length < state.spectrum.length)
+      // An address may hold anything: the server refuses it, and the bars show what they can.
+      const values = state.spectrum.slice(0, most).filter(Number.isFinite);
+      if (!box.querySelector(".held")) top = Math.max(0.5, (values[0] ?? 0) * 1.15);
+      while (box.children.length > values.length) box.lastChild.remove();
+      while (box.children.length < values.length)
         box.append(this.bar(box.children.length, set, () => top));
-      state.spectrum.forEach((value, mode) => {
+      values.forEach((value, mode) => {
         const bar = box.children[mode];
         bar.querySelector("i").style.height = `${Math.min((100 * value) / top, 100)}%`;
-        bar.querySelector("b").textContent = shown(value);
+        bar.querySelector("b").textContent = values.length > 5 ? few(value) : shown(value);
         bar.style.setProperty("--colour", colour(mode));
         bar.setAttribute("aria-valuenow", value);
         bar.setAttribute("aria-valuetext", shown(value));
@@ -252,7 +265,7 @@ export class Controls {
     for (const part of this.parts) part.showLimit?.(rate);
   }
 
-  /** A saved page shows its setting and takes no other. */
+  /** A saved page shows its setting, and it cannot be changed. */
   freeze() {
     this.isFrozen = true;
   }

@@ -1,4 +1,4 @@
-// The page: controls ask, frames answer, views draw. A saved page has its frames inside.
+// The page: controls ask, frames answer, views draw. A saved page holds its frames.
 
 import { Cards } from "./cards.js";
 import { Connection } from "./connection.js";
@@ -10,7 +10,7 @@ import { fromAddress, isMixed, settled, toSetting } from "./settings.js";
 import { offerTakeAway } from "./takeaway.js";
 import { Tour } from "./tour.js";
 
-// A request that takes longer than this is overtaken by the next; others are let to answer.
+// A request that takes longer than this is overtaken by the next; any other may finish.
 const PATIENCE = 250;
 
 class Lab {
@@ -23,14 +23,17 @@ class Lab {
     this.status = document.getElementById("status");
     this.seedChoice = document.getElementById("seed");
     this.promptSeed = 0;
-    // The number of the run that is drawn to its end, and who waits for all of its seeds.
+    // The number of the run that is drawn to its end, and who waits for all that belongs to it.
     this.drawn = null;
     this.waiting = [];
+    this.arePromptsAwaited = false;
     this.playhead = new Playhead(this.known, () => this.cards.move());
     this.cards = new Cards(document.getElementById("views"), this.known,
                            (time) => this.playhead.seek(time), () => this.resample());
     this.seedChoice.addEventListener("change", () => this.showChosenSeed());
-    offerTakeAway(this, (words) => this.say(words));
+    const shell = this.isSaved ? () => kept.shell : async () => (await fetch("self-contained")).text();
+    offerTakeAway(this, shell, (words, isRefused) => this.say(words, isRefused));
+    this.watchSizes();
     if (this.isSaved) this.openKept(kept);
     else this.connect();
   }
@@ -40,8 +43,9 @@ class Lab {
   }
 
   connect() {
-    this.connection = new Connection((frame, data) => this.receive(frame, data),
-                                     (isOpen) => { if (!isOpen) this.say("the lab has gone; trying again", true); });
+    this.connection = new Connection(
+      (frame, data) => this.receive(frame, data),
+      (reason) => this.say(`${reason || "the lab does not answer"}; trying again …`, true));
     this.tour = new Tour(document.getElementById("tour"), this, document.getElementById("open-tour"));
     addEventListener("hashchange", () => {
       if (location.hash.slice(1) === this.known.prediction?.address) return;
@@ -51,7 +55,7 @@ class Lab {
   }
 
   openKept(kept) {
-    for (const id of ["open-tour"]) document.getElementById(id).hidden = true;
+    for (const id of ["open-tour", "copy-link"]) document.getElementById(id).hidden = true;
     for (const text of kept.frames) {
       const data = fromText(text);
       this.receive(decode(data), data);
@@ -61,12 +65,26 @@ class Lab {
     this.cards.draw();
     this.playhead.goTo(kept.place);
     document.querySelector(".resample").hidden = true;
-    this.say("a saved run: the playhead moves, the setting rests");
+    this.say("a saved run: the playhead moves, the setting is fixed");
   }
 
-  /** Other values of some controls; `share` is where the playhead goes. */
+  /** Heights that the style sheet needs: what is scrolled to must not lie under what stays. */
+  watchSizes() {
+    const root = document.documentElement;
+    const watch = new ResizeObserver((entries) => {
+      for (const { target } of entries)
+        root.style.setProperty(`--${target.id || target.localName}-height`, `${target.offsetHeight}px`);
+    });
+    for (const name of ["header", "footer", "#tour"]) watch.observe(document.querySelector(name));
+  }
+
+  /** New values of some controls; `share` is where the playhead goes. */
   change(changes, { share = null } = {}) {
-    this.state = settled({ ...this.state, ...changes });
+    // What has no control stays until the method or the task are of another kind.
+    const others = "method" in changes || "share" in changes ? {} : this.state.others;
+    const wanted = { ...this.state, others, ...changes };
+    this.state = settled(wanted);
+    this.adjusted = ["heads", "rank", "share"].filter((name) => wanted[name] !== this.state[name]);
     this.controls.show(this.state);
     if (share !== null) this.playhead.share = share;
     this.isDirty = true;
@@ -100,6 +118,7 @@ class Lab {
   }
 
   askPrompts() {
+    this.arePromptsAwaited = true;
     this.connection.ask("prompts", toSetting(this.state), { seed: this.promptSeed });
   }
 
@@ -122,11 +141,14 @@ class Lab {
   on_hello(frame) {
     if (!this.controls) {
       this.controls = new Controls(document.getElementById("controls"), frame.limits,
-                                   (changes) => this.change(changes));
+                                   (changes) => this.change(changes),
+                                   (reason) => this.say(reason, true));
       if (this.isSaved) this.controls.freeze();
     }
-    if (this.isSaved) this.controls.show(this.state);
-    else this.change({});
+    if (this.isSaved) { this.controls.show(this.state); return; }
+    // What a connection that was lost still owed is asked for again.
+    this.askedPrompts = null;
+    this.change({});
   }
 
   on_prediction(frame) {
@@ -138,11 +160,11 @@ class Lab {
   }
 
   on_run(frame) {
-    this.answerWaiting();
     if (frame.share === 1) {
       if (frame.number === this.drawn) {
         // The other seeds of what is drawn already.
         if (this.seedChoice.selectedIndex !== this.known.seed) this.showChosenSeed();
+        this.answerWaiting();
         return;
       }
       this.drawn = frame.number;
@@ -154,6 +176,7 @@ class Lab {
     if (this.askedAt) this.timing(frame.share === 1 ? "run" : "part");
     this.say(this.about(frame));
     this.pump();
+    this.answerWaiting();
   }
 
   on_law() {
@@ -161,24 +184,30 @@ class Lab {
     this.answerWaiting();
   }
 
-  on_prompts() { this.cards.draw("algorithm"); }
+  on_prompts() {
+    this.arePromptsAwaited = false;
+    this.cards.draw("algorithm");
+    this.answerWaiting();
+  }
 
   on_waiting(frame) { this.say(`${frame.reason} …`); }
 
   on_refused(frame) {
     if (frame.asked === "run") this.setBusy(false);
+    else this.arePromptsAwaited = false;
     this.say(frame.reason, true);
+    this.answerWaiting();
     this.pump();
   }
 
   showChosenSeed() {
-    // Where there is one seed alone the others are on their way, and it is shown with them.
+    // While only one seed is here the others are on their way, and the choice is shown with them.
     if (!this.known.isWhole) return;
     this.known.seedIndex = this.seedChoice.selectedIndex;
     this.cards.draw();
   }
 
-  /** Resolves when there is more of the run than the seed that is shown, and its law. */
+  /** Resolves when everything that was asked for is here: all seeds, their law, the prompts. */
   whole() {
     return new Promise((ready) => {
       this.waiting.push(ready);
@@ -187,11 +216,12 @@ class Lab {
   }
 
   answerWaiting() {
-    if (this.known.isWhole && !this.known.isLawAwaited)
+    if (this.known.isWhole && !this.known.isLawAwaited && !this.isBusy && !this.isDirty &&
+        !this.arePromptsAwaited)
       for (const ready of this.waiting.splice(0)) ready();
   }
 
-  /** How long an answer took from the change to the drawing, for whoever measures it. */
+  /** Measures the time from the change to the drawing. */
   timing(what) {
     const begin = this.askedAt;
     requestAnimationFrame(() => {
@@ -200,12 +230,14 @@ class Lab {
   }
 
   about(frame) {
-    if (frame.share < 1) return `${Math.round(100 * frame.share)} % of the run …`;
-    const told = frame.messages.find(Boolean);
-    if (told) return told;
-    if (frame.is_cut) return "stopped after a minute: this is what there is of it";
+    if (frame.share < 1) return `running: ${Math.round(100 * frame.share)} % …`;
+    const told = frame.messages.filter(Boolean), all = frame.seeds.length;
+    if (told.length) return `${told.length} of ${all} seed${all === 1 ? "" : "s"}: ${told[0]}`;
+    if (frame.is_cut) return "stopped after a minute; shown as far as it came";
     const seconds = this.askedAt ? ` in ${Math.round(performance.now() - this.askedAt)} ms` : "";
-    return `${frame.seeds.length} run${frame.seeds.length === 1 ? "" : "s"}${seconds}`;
+    const fitted = this.adjusted?.map((name) => `${name} = ${this.state[name]}`).join(", ");
+    return `${all} run${all === 1 ? "" : "s"}${seconds}` +
+      (fitted ? `; set to ${fitted}, since a fixed task takes at most D = 4, H = 5 and R = 1` : "");
   }
 
   offerSeeds(seeds) {
@@ -224,5 +256,7 @@ class Lab {
 }
 
 const kept = JSON.parse(document.getElementById("kept").textContent);
+// Before anything is added to it: a saved page can be saved again.
+if (kept) kept.shell = document.documentElement.outerHTML;
 // Tests and benchmarks read it.
 globalThis.lab = new Lab(kept);

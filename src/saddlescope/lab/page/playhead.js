@@ -20,7 +20,7 @@ export class Playhead {
     });
   }
 
-  /** A new run, or more of one: the playhead keeps its share of the way, and runs ahead until then. */
+  /** A new run, or more of one: the playhead leads a run that grows, and then returns to its share. */
   refresh(isWhole) {
     const { known } = this, last = Math.max(known.points - 1, 0);
     this.slider.max = Math.max(last, 1);
@@ -76,7 +76,7 @@ export class Playhead {
 
   pause() {
     this.playing = false;
-    this.label("▶", "Play");
+    this.label("▶\uFE0E", "Play");
   }
 
   label(sign, words) {

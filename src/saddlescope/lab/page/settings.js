@@ -1,4 +1,4 @@
-// The state of the controls, and the setting of the one schema that it stands for.
+// The state of the controls, and the setting that it stands for.
 
 export const POINTS = 401;
 
@@ -10,10 +10,14 @@ export const DEFAULT = Object.freeze({
   spacing: "linear",
 });
 
-/** Tasks that come back need all blocks, and Gaussian inputs without noise. */
-export const isMixed = (state) => state.share > 0;
+// Fields that an address may hold and no control shows, with their part of a setting.
+const WITHOUT_CONTROL = { blocks: "model", points: "record", rtol: "method", atol: "method",
+                          solver: "method" };
 
-/** The state with what goes together: all blocks are for the smaller shape. */
+/** A repeated task needs all blocks, and Gaussian inputs without noise. */
+export const isMixed = (state) => state.share !== 0;
+
+/** The state with values that go together: all blocks fit into the smaller shape only. */
 export function settled(state) {
   if (!isMixed(state)) return state;
   return { ...state, heads: Math.min(state.heads, 5), rank: 1,
@@ -36,22 +40,29 @@ export function toSetting(state) {
   if (state.method === "flow") method.until = state.until;
   else Object.assign(method, { learning_rate: state.learning_rate, steps: state.steps });
   if (state.method === "optimiser") method.optimiser = state.optimiser;
-  return { model, task, method, init: { kind: "random", init_scale: state.init_scale },
-           record: { kind: "record", points: POINTS, spacing: state.spacing },
-           seeds: state.seeds };
+  const setting = { model, task, method, init: { kind: "random", init_scale: state.init_scale },
+                    record: { kind: "record", points: POINTS, spacing: state.spacing },
+                    seeds: state.seeds };
+  // The server refuses by name what it does not know.
+  for (const [name, value] of Object.entries(state.others ?? {}))
+    (setting[WITHOUT_CONTROL[name]] ?? setting)[name] = value;
+  return setting;
 }
 
-/** The state that an address holds after its #; what is not there is as by default. */
+/** The number that a text is; any other text stays, for the server to refuse by its field. */
+const numberOrText = (text) =>
+  (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
+const numbers = (text) => text.replace(/,$/, "").split(",").map(numberOrText);
+
+/** The state in the part of an address after its #; fields that are missing have their defaults. */
 export function fromAddress(fragment) {
-  const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  const state = structuredClone(DEFAULT);
-  for (const name of Object.keys(state)) {
-    const text = given.get(name);
-    if (text === null) continue;
-    if (name === "spectrum") state.spectrum = text.split(",").filter(Boolean).map(Number);
-    else if (name === "seeds" && text.includes(","))
-      state.seeds = text.split(",").filter(Boolean).map(Number);
-    else state[name] = typeof state[name] === "number" ? Number(text) : text;
+  const state = { ...structuredClone(DEFAULT), others: {} };
+  for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
+    // Whether a task is repeated is in its share.
+    if (name === "task") continue;
+    if (name === "spectrum" || (name === "seeds" && text.includes(","))) state[name] = numbers(text);
+    else if (!Object.hasOwn(DEFAULT, name)) state.others[name] = numberOrText(text);
+    else state[name] = typeof DEFAULT[name] === "number" ? numberOrText(text) : text;
   }
   return state;
 }
@@ -63,7 +74,7 @@ export const PRESETS = {
   "one gap": (size) => Array.from({ length: size }, (_, d) => (d < size / 2 ? 4 : 1)),
 };
 
-/** A preset of trace one, to three digits. */
+/** A preset with trace one, to three digits. */
 export function preset(name, size) {
   const shape = PRESETS[name](size);
   const trace = shape.reduce((a, b) => a + b, 0);

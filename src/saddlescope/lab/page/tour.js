@@ -1,37 +1,36 @@
-// The guided tour: six stops that set the controls and say what to see.
+// The guided tour: six stops that set the controls and say what to look for.
 
 import { DEFAULT, preset } from "./settings.js";
 
 const STOPS = [
   { title: "One abrupt drop", view: "loss",
-    set: { model: "merged", heads: 5, steps: 400, init_scale: 0.001 },
-    text: "Key and query are merged into one matrix a head. The loss rests on a plateau for most of " +
-      "the time and then drops once, abruptly, to the best that linear attention can do: all " +
-      "eigenvectors are learned together. Drag the initialisation scale and see the plateau's " +
-      "length follow its logarithm." },
+    set: { model: "merged", heads: 5, spectrum: preset("white", 4), steps: 150, init_scale: 1e-4 },
+    text: "Key and query are merged into one matrix per head. The loss rests on a plateau and then " +
+      "drops once, to the best that linear attention can do: all eigenvectors are learned together. " +
+      "Drag the initialisation scale: the plateau's length follows its logarithm." },
   { title: "The staircase", view: "loss", set: {},
-    text: "Keys and queries are separate, of rank one. Now each drop learns one eigenvector, the " +
-      "strongest first, with a plateau before each. The dashed levels and the triangles come from " +
-      "theory and the initial weights alone. Press play and watch the path in the graph of saddles." },
+    text: "Keys and queries are separate, of rank one. Each drop now learns one eigenvector, the " +
+      "strongest first, with a plateau before each. The dashed levels come from theory alone, the " +
+      "triangles from theory and the initial weights. Press play and watch the path in the graph of " +
+      "saddles." },
   { title: "Why rank two skips steps", view: "values",
     set: { rank: 2, heads: 5, spectrum: preset("linear", 4), steps: 30000 },
-    text: "With two key–query pairs a head that has learned one eigenvector already has a large " +
-      "value weight, so that its second pair grows fast: every second plateau is hardly seen. " +
-      "Compare with rank 1, and see which heads have grown." },
+    text: "With two key–query pairs, a head that has learned one eigenvector already has a large " +
+      "value weight, so its second pair grows fast and every second plateau nearly vanishes. " +
+      "Compare with rank 1, and count the heads that have grown." },
   { title: "Heads as particles", view: "particles", set: { seeds: 6 }, place: 0,
-    text: "While it is dormant, a head is a ball on a hill of its own, at energy zero. Press play: " +
-      "one ball after another rolls off, some after turning back once. The first to run away learns " +
-      "the eigenvector, and the hills of the others flatten, since that drive is used up." },
-  { title: "From rich to lazy", view: "loss", set: { init_scale: 1, spacing: "log", steps: 20000 },
-    text: "From a large start there is no plateau: the weights hardly need to move, and the loss " +
-      "decays from the beginning. Drag the initialisation scale down on its logarithmic slider, and " +
-      "the staircase comes back." },
+    text: "A dormant head is a ball on a hill of its own, with zero energy. Press play: one ball " +
+      "after another rolls off, some after turning back once. The first to run away learns the " +
+      "eigenvector; the other hills then flatten, since that drive is used up." },
+  { title: "From rich to lazy", view: "loss", set: { init_scale: 2, spacing: "log", steps: 20000 },
+    text: "From a large start there is hardly a plateau: the weights need not move far, and the loss " +
+      "falls from the beginning. Drag the initialisation scale down, and the staircase comes back." },
   { title: "Memory against learning in context", view: "memory",
     set: { model: "merged", heads: 5, share: 0.4, spectrum: preset("white", 4), steps: 2500,
            learning_rate: 0.1, init_scale: 0.01 },
-    text: "In four of ten prompts the same task comes back, and all blocks train. The model first " +
-      "remembers that task in its weights; the loss on fresh tasks falls later, when it learns to " +
-      "learn in context. Change the share and see who wins." },
+    text: "In four prompts out of ten the same task comes back, and all blocks are trained. The model " +
+      "first memorises that task in its weights; the loss on fresh tasks falls later, when it learns " +
+      "to learn in context. Change the share and see which wins." },
 ];
 
 export class Tour {

@@ -1,4 +1,4 @@
-// A chart that is described as data: on the screen with uPlot's axes, in a file with its own.
+// A chart described as data: drawn on the screen with uPlot's axes, in a file with its own.
 //
 // picture: { x, y: {label, low, high, scale}, lines, marks, levels, legend, playhead }
 
@@ -7,17 +7,17 @@ import { CanvasPen } from "./pens.js";
 
 const AXIS = 11;
 
-/** Numbers in few letters: 20 000 as 20k, 1e-4 as 1e−4. */
+/** Numbers in few characters: 20 000 as 20k, 1e-4 as 1e−4. */
 export function brief(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size >= 1e5 || size < 1e-3) 
+  if (size >= 1e5 || size < 1e-3)
     return value.toExponential(1).replace(".0e", "e").replace("e+", "e").replaceAll("-", "−");
   if (size >= 1e4) return `${Number((value / 1000).toPrecision(3))}k`.replace("-", "−");
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
-/** Where the numbers of a picture lie in a box. */
+/** Two functions, from the numbers of a picture to positions in a box. */
 function positions(picture, box) {
   const share = ({ low, high, scale }) => {
     if (scale !== "log") return (value) => (value - low) / (high - low);
@@ -32,15 +32,15 @@ function positions(picture, box) {
 /** The lines and marks of a picture, with the positions of numbers given as functions. */
 export function drawContent(pen, picture, X, Y, box) {
   const faint = own("faint"), { ratio } = pen;
+  const labels = [];
   let labelled = -Infinity;
   for (const { value, label } of picture.levels ?? []) {
     pen.line([[box.x, Y(value)], [box.x + box.width, Y(value)]],
              { colour: faint, width: 1, dash: [5, 4], alpha: 0.75 });
-    // Levels that lie close together share the label of the first.
+    // Of levels that lie close together the first is labelled.
     if (!label || Y(value) - labelled < 12 * ratio) continue;
     labelled = Y(value);
-    pen.text(box.x + box.width - 4 * ratio, Y(value) - 7 * ratio, label,
-             { colour: faint, size: 10, align: "right" });
+    labels.push([Y(value) - 7 * ratio, label]);
   }
   for (const line of picture.lines) {
     const points = [];
@@ -65,10 +65,11 @@ export function drawContent(pen, picture, X, Y, box) {
       pen.circle(x, y, mark.size ?? 5, { colour: mark.colour, fill: own("card"), width: 1.6,
                                         alpha: mark.alpha });
     else pen.circle(x, y, mark.size ?? 5, { fill: mark.colour, alpha: mark.alpha });
-    if (mark.label)
-      pen.text(x + 8 * ratio, y - 9 * ratio, mark.label, { colour: mark.colour, size: 10,
-                                                           weight: 600 });
   }
+  // Over the lines, or they could not be read.
+  for (const [y, label] of labels)
+    pen.text(box.x + box.width - 4 * ratio, y, label,
+             { colour: faint, size: 10, align: "right", halo: own("card") });
 }
 
 export class Chart {
@@ -105,12 +106,12 @@ export class Chart {
     const axis = (own_, name) => ({
       scale: name, stroke: own("faint"), font: `${AXIS}px system-ui`, label: own_.label,
       labelFont: `${AXIS}px system-ui`, labelSize: 15, labelGap: 0,
-      size: name === "x" ? 22 : 40, gap: 4, ticks: { show: false },
+      size: name === "x" ? 22 : 46, gap: 4, ticks: { show: false },
       grid: { stroke: own("grid"), width: 1 }, space: name === "x" ? 60 : 30,
       values: (_, splits) => splits.map((one) => (one === null ? "" : brief(one))),
     });
     const options = {
-      width, height, padding: [8, 10, 0, 0],
+      width, height, padding: [8, 16, 0, 0],
       cursor: { show: true, x: false, y: false, points: { show: false }, drag: { x: false, y: false } },
       legend: { show: false },
       scales: {
@@ -198,11 +199,24 @@ export function drawChart(pen, picture, width, height) {
       pen.line([[X(picture.playhead), box.y], [X(picture.playhead), box.y + box.height]],
                { colour: own("accent"), width: 1.5 });
   });
-  let left = box.x;
-  for (const entry of picture.legend ?? []) {
-    pen.line([[left, height - 10], [left + 14, height - 10]],
-             { colour: entry.colour, width: 2, dash: entry.dash ? [4, 3] : [] });
-    pen.text(left + 19, height - 10, entry.label, { colour: faint, size: 10 });
-    left += 32 + entry.label.length * 6;
+  drawLegend(pen, picture.legend ?? [], box.x, height - 10);
+}
+
+/** A legend in one line. */
+export function drawLegend(pen, entries, x, y) {
+  for (const entry of entries) {
+    drawKey(pen, entry, x, y);
+    pen.text(x + 19, y, entry.label, { colour: own("faint"), size: 10 });
+    x += 32 + entry.label.length * 6;
   }
+}
+
+/** The sign of a legend's entry, 14 wide. */
+function drawKey(pen, { colour, dash, form }, x, y) {
+  if (form === "dot") pen.circle(x + 8, y, 4, { fill: colour });
+  else if (form === "ring") pen.circle(x + 8, y, 4, { colour });
+  else if (form === "tick") pen.line([[x + 8, y - 5], [x + 8, y + 5]], { colour, width: 2 });
+  else if (form === "triangle")
+    pen.line([[x + 4, y - 4], [x + 12, y - 4], [x + 8, y + 3]], { fill: colour, close: true });
+  else pen.line([[x, y], [x + 14, y]], { colour, width: 2, dash: dash ? [4, 3] : [] });
 }

@@ -1,15 +1,17 @@
-// A view as a file: SVG by the pen, PNG from the SVG, CSV from its numbers.
+// A view as a file: SVG drawn by a pen, PNG made from the SVG, CSV of its numbers.
 
-import { drawChart } from "./chart.js";
+import { drawChart, drawLegend } from "./chart.js";
 import { own } from "./colours.js";
 import { SvgPen } from "./pens.js";
 
-const WIDTH = 720, HEIGHT = 420, TIMES = 2;
+const WIDTH = 720, HEIGHT = 420, LEGEND = 22, TIMES = 2;
 
 export function toSvg(picture) {
   const pen = new SvgPen(WIDTH, HEIGHT, own("card"));
-  if (picture.draw) picture.draw(pen, WIDTH, HEIGHT);
-  else drawChart(pen, picture, WIDTH, HEIGHT);
+  if (picture.draw) {
+    picture.draw(pen, WIDTH, HEIGHT - LEGEND);
+    drawLegend(pen, picture.legend ?? [], 16, HEIGHT - 10);
+  } else drawChart(pen, picture, WIDTH, HEIGHT);
   return pen.toString();
 }
 

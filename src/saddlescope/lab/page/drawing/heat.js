@@ -2,8 +2,9 @@
 
 import { diverging, own } from "./colours.js";
 
-/** Maps side by side; each is {title, rows, columns, value(row, column), names, rowNames, note}. */
-export function drawMaps(pen, maps, largest, width, height) {
+/** Maps side by side, below `above`; each is {title, rows, columns, value(row, column), names,
+ *  rowNames, group}. */
+export function drawMaps(pen, maps, largest, width, height, above = 0) {
   const ink = own("ink"), faint = own("faint"), line = own("line");
   const gap = 14, top = 18, bottom = 18, left = (map) => (map.rowNames ? 24 : 2);
   const columns = maps.reduce((sum, map) => sum + map.columns, 0);
@@ -15,7 +16,7 @@ export function drawMaps(pen, maps, largest, width, height) {
   let x = (width - margins - cell * columns) / 2;
   for (const map of maps) {
     const tall = Math.min(cell, (height - top - bottom) / map.rows), begin = x + left(map);
-    const y = top + (height - top - bottom - tall * map.rows) / 2;
+    const y = above + top + (height - top - bottom - tall * map.rows) / 2;
     pen.text(begin + (cell * map.columns) / 2, y - 10, map.title,
              { colour: ink, size: cell * map.columns < 70 ? 9.5 : 11, align: "center", weight: 600 });
     for (let row = 0; row < map.rows; row++)

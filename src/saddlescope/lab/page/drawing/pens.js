@@ -1,6 +1,7 @@
-// Two pens with one hand: what is drawn on the screen is drawn into a file by the same calls.
+// Two pens with the same methods: one draws on the screen, the other into a file.
 
 const FONT = "system-ui, sans-serif";
+const HALO = 3.5;
 
 export class CanvasPen {
   constructor(context, ratio = 1) {
@@ -52,12 +53,19 @@ export class CanvasPen {
     }
   }
 
-  text(x, y, words, { colour, size = 11, align = "left", weight = 400 }) {
+  /** `halo` is a colour around the letters, for words that lie over lines. */
+  text(x, y, words, { colour, size = 11, align = "left", weight = 400, halo = null }) {
     const { context, ratio } = this;
     context.font = `${weight} ${size * ratio}px ${FONT}`;
     context.fillStyle = colour;
     context.textAlign = align;
     context.textBaseline = "middle";
+    if (halo) {
+      context.strokeStyle = halo;
+      context.lineWidth = HALO * ratio;
+      context.lineJoin = "round";
+      context.strokeText(words, x, y);
+    }
     context.fillText(words, x, y);
   }
 
@@ -107,10 +115,12 @@ export class SvgPen {
       `height="${round(height)}" fill="${fill ?? "none"}" stroke="${colour ?? "none"}"/>`);
   }
 
-  text(x, y, words, { colour, size = 11, align = "left", weight = 400 }) {
+  text(x, y, words, { colour, size = 11, align = "left", weight = 400, halo = null }) {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
+    const around = halo ? ` stroke="${halo}" stroke-width="${HALO}" stroke-linejoin="round" ` +
+                          `paint-order="stroke"` : "";
     this.parts.push(`<text x="${round(x)}" y="${round(y)}" fill="${colour}" font-size="${size}" ` +
-      `font-weight="${weight}" text-anchor="${anchor}" dominant-baseline="central">` +
+      `font-weight="${weight}" text-anchor="${anchor}" dominant-baseline="central"${around}>` +
       `${escape(words)}</text>`);
   }
 

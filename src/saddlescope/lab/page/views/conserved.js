@@ -1,24 +1,25 @@
 // What gradient flow conserves (T14): flat lines under flow, a drift of order η under descent.
 
-import { colour } from "../drawing/colours.js";
-import { column, span, timeAxis, timeColumns } from "./time.js";
+import { colour, own } from "../drawing/colours.js";
+import { column, span, timeAxis, timeColumns, WAITING } from "./time.js";
 
 export default {
   id: "conserved",
   title: "Conserved quantities",
-  help: "Balances of keys, queries and values of each head, which gradient flow keeps",
+  help: "Balances between keys, queries and values of each head, which gradient flow conserves",
   kind: "chart",
 
-  note: (known) => (known.has("key_value_balance") ? "Σ‖k‖² − v², and dashed ‖k‖² − ‖q‖²"
-                                                   : "v vᵀ − ⟨U, U⟩, its diagonal"),
+  note: (known) => ({ flow: "flat: gradient flow conserves them",
+                      descent: "gradient descent drifts in proportion to η",
+                      optimiser: "only gradient flow conserves them" })[known.state.method],
 
   describe(known) {
     const curves = balances(known);
-    if (!curves.length) return { silent: "They come with the run." };
+    if (!curves.length) return { silent: WAITING };
     const [low, high] = span(curves.flatMap((curve) => curve.y));
     return { x: timeAxis(known), y: { label: "balance", low, high, scale: "linear" },
              lines: curves.map((curve) => ({ x: known.time, width: 1.5, ...curve })),
-             playhead: known.moment, legend: [] };
+             playhead: known.moment, legend: legend(known) };
   },
 
   table(known) {
@@ -27,6 +28,11 @@ export default {
     return columns;
   },
 };
+
+const legend = (known) => (known.has("key_value_balance")
+  ? [{ label: "Σ‖k‖² − v²", colour: own("faint") },
+     { label: "‖k‖² − ‖q‖²", colour: own("faint"), dash: true }]
+  : [{ label: "diagonal of v vᵀ − ⟨U, U⟩", colour: own("faint") }]);
 
 function balances(known) {
   const curves = [], { seed, heads } = known;

@@ -1,4 +1,4 @@
-// The graph of saddles: a node for each set of learned eigenvectors, the run's path lit in it.
+// The graph of saddles: a node for each set of learned eigenvectors, with the run's path lit.
 
 import { own } from "../drawing/colours.js";
 import { subsetName } from "./map.js";
@@ -6,18 +6,24 @@ import { subsetName } from "./map.js";
 export default {
   id: "graph",
   title: "Graph of saddles",
-  help: "Fixed points by how many eigenvectors they have learned and by loss; the path is lit",
+  help: "Fixed points by the number of eigenvectors learned and by loss; the run's path is lit",
   kind: "sheet", first: true,
 
   note(known) {
     const visited = lit(known);
-    return visited.length ? `now near ${subsetName(visited.at(-1).subset)}` : "";
+    return visited.length ? `nearest now: ${subsetName(visited.at(-1).subset)}` : "";
   },
 
   describe(known) {
     const points = known.theory?.points ?? [];
     if (!points.length) return { silent: "No fixed points are known here." };
-    return { draw: (pen, width, height) => draw(pen, known, points, width, height) };
+    return {
+      draw: (pen, width, height) => draw(pen, known, points, width, height),
+      legend: [{ label: "visited", colour: own("accent"), form: "dot" },
+               { label: "predicted", colour: own("faint"), dash: true },
+               { label: "index 0", colour: own("faint"), form: "dot" },
+               { label: "index > 0", colour: own("faint"), form: "ring" }],
+    };
   },
 
   table(known) {
@@ -32,7 +38,7 @@ export default {
 const lit = (known) =>
   known.visited().filter(({ place }) => place <= known.now).map(({ point }) => point);
 
-/** Pairs of fixed points of which one has learned one eigenvector more; found once. */
+/** Pairs of fixed points that differ by one learned eigenvector; made once. */
 function edges(theory) {
   theory.edges ??= theory.points.flatMap((point) => theory.points
     .filter((next) => next.subset.length === point.subset.length + 1 &&
@@ -46,7 +52,7 @@ function draw(pen, known, points, width, height) {
   const most = Math.max(1, ...points.map((point) => point.subset.length));
   const losses = points.map((point) => point.loss);
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
-  const left = 44, right = 22, top = 14, bottom = 46;
+  const left = 44, right = 22, top = 14, bottom = 54;
   const X = (point) => left + ((width - left - right) * point.subset.length) / most;
   const Y = (point) => top + (height - top - bottom) * (1 - (point.loss - low) / (high - low || 1));
   const keys = new Map(points.map((point) => [point.subset.join(), point]));
@@ -72,7 +78,8 @@ function draw(pen, known, points, width, height) {
     const isRight = X(now) > width * 0.6;
     const below = isRight ? 16 : Y(now) < 26 ? 6 : -11;
     pen.text(X(now) + (isRight ? -6 : 14), Y(now) + below, subsetName(now.subset),
-             { colour: own("ink"), size: 11, weight: 600, align: isRight ? "right" : "left" });
+             { colour: own("ink"), size: 11, weight: 600, align: isRight ? "right" : "left",
+               halo: card });
   }
   for (let count = 0; count <= most; count++)
     pen.text(left + ((width - left - right) * count) / most, height - 20, String(count),

@@ -2,6 +2,7 @@
 
 import { brief } from "../drawing/chart.js";
 import { own } from "../drawing/colours.js";
+import { WAITING } from "./time.js";
 
 export default {
   id: "law",
@@ -11,10 +12,10 @@ export default {
 
   isAwaited: (known) => known.isLawAwaited,
 
-  note: (known) => `median ${brief(known.law.median)}`,
+  note: (known) => `over random starts; median ${brief(known.law.median)}`,
 
   describe(known) {
-    if (!known.law) return { silent: "The law comes with the run." };
+    if (!known.law) return { silent: WAITING };
     const { reason } = known.law;
     if (reason !== null) return { silent: `${reason[0].toUpperCase()}${reason.slice(1)}.` };
     const { time, density } = known.law.arrays;
@@ -25,12 +26,12 @@ export default {
     }]);
     return {
       x: { label: "time of the first drop t/τ", low: 0,
-           high: Math.max(time.data.at(-1), ...drops), scale: "linear" },
+           high: 1.02 * Math.max(time.data.at(-1), ...drops), scale: "linear" },
       y: { label: "density", low: 0, high, scale: "linear" },
       lines: [{ x: time.data, y: density.data, colour: own("accent"), width: 1.8, area: true }],
       marks, playhead: null,
-      legend: [{ label: "theory", colour: own("accent") }, { label: "seeds of this run",
-                                                            colour: own("ink") }],
+      legend: [{ label: "predicted density", colour: own("accent") },
+               { label: "seeds of this run", colour: own("ink"), form: "tick" }],
     };
   },
 

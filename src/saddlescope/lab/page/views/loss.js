@@ -1,4 +1,4 @@
-// The loss of every seed, with the predicted levels dashed and the predicted drops ticked.
+// The loss of every seed, with the predicted levels dashed and the predicted drops marked.
 
 import { own } from "../drawing/colours.js";
 import { timeAxis, timeColumns } from "./time.js";
@@ -7,14 +7,19 @@ export default {
   id: "loss",
   title: "Loss",
   help: "Loss of each seed over training time, beside the plateaus and drops that theory predicts",
-  kind: "chart", wide: true, first: true,
+  kind: "chart", width: "wide", first: true,
 
   note(known) {
-    const levels = known.prediction?.plateau_losses;
-    if (!levels) return known.prediction?.notes[0] ?? "";
-    const count = levels.length - 1;
-    return `${count} predicted drop${count === 1 ? "" : "s"}; triangles: when, from the start alone`;
+    if (!known.prediction) return "";
+    const levels = known.prediction.plateau_losses;
+    if (!levels) return "theory predicts no levels for this setting";
+    const count = levels.length - 1, drops = `${count} predicted drop${count === 1 ? "" : "s"}`;
+    return areTimesPredicted(known) ? `${drops}, timed from the initial weights alone`
+                                    : `${drops}; their times are not predicted here`;
   },
+
+  /** Where theory is silent, and why. */
+  detail: (known) => known.prediction?.notes.join("; ") || undefined,
 
   describe(known) {
     const { prediction } = known, levels = prediction?.plateau_losses;
@@ -42,10 +47,7 @@ export default {
       y: { label: "loss", low: 0, high: top * 1.1, scale: "linear" },
       levels: (levels ?? []).map((value) => ({ value, label: value.toFixed(3) })),
       lines, marks, playhead: known.moment,
-      legend: [{ label: `seed ${known.seeds[known.seed] ?? ""}`, colour: own("accent") },
-               { label: "other seeds", colour: own("faint") },
-               { label: "predicted levels", colour: own("faint"), dash: true },
-               { label: "predicted drop (ring: a close race)", colour: own("ink"), dot: true }],
+      legend: legend(known),
     };
   },
 
@@ -57,6 +59,20 @@ export default {
     return columns;
   },
 };
+
+const areTimesPredicted = ({ prediction }) =>
+  prediction.drops.some(({ times }) => times.some((time) => time !== null));
+
+function legend(known) {
+  const entries = [{ label: `seed ${known.seeds[known.seed] ?? ""}`, colour: own("accent") }];
+  if (known.seeds.length > 1) entries.push({ label: "other seeds", colour: own("faint") });
+  if (!known.prediction?.plateau_losses) return entries;
+  entries.push({ label: "predicted levels", colour: own("faint"), dash: true });
+  if (areTimesPredicted(known))
+    entries.push({ label: "predicted drop", colour: own("ink"), form: "triangle" },
+                 { label: "a close race between heads", colour: own("ink"), form: "ring" });
+  return entries;
+}
 
 /** The largest loss that is worth its room: a seed that diverges does not flatten the others. */
 function finiteMax(known) {

@@ -2,7 +2,8 @@
 
 import { brief } from "../drawing/chart.js";
 import { drawMaps } from "../drawing/heat.js";
-import { eigenvector } from "./maps.js";
+import { DIVERGED, eigenvector, SIGNS } from "./maps.js";
+import { WAITING } from "./time.js";
 
 export const subsetName = (subset) => (subset.length ? `{${subset.map(eigenvector).join(" ")}}` : "∅");
 
@@ -14,23 +15,25 @@ export default {
 
   note(known) {
     const near = known.nearest();
-    return near ? `at distance ${brief(near.distance)}` : "";
+    return near ? `${brief(near.distance)} away from ${subsetName(near.point.subset)}` : "";
   },
 
   describe(known) {
-    if (!known.has("effective_map")) return { silent: "The map comes with the run." };
+    if (!known.has("effective_map")) return { silent: WAITING };
     const size = known.dimension, map = known.map(), near = known.nearest();
+    if (!map.every(Number.isFinite)) return { silent: DIVERGED };
     const names = Array.from({ length: size }, (_, mode) => eigenvector(mode));
     const amplitude = known.theory?.arrays.amplitude?.data;
     const largest = amplitude ? Math.max(...amplitude) : Math.max(...map.map(Math.abs)) || 1;
     const maps = [{ title: "now", rows: size, columns: size, names,
                     value: (row, at) => map[row * size + at] }];
     if (near)
-      maps.push({ title: `fixed point ${subsetName(near.point.subset)}`, rows: size, columns: size,
+      maps.push({ title: "nearest fixed point", rows: size, columns: size,
                   names,
                   value: (row, at) => (row === at && near.point.subset.includes(row)
                     ? amplitude[row] : 0) });
-    return { draw: (pen, width, height) => drawMaps(pen, maps, largest, width, height) };
+    return { draw: (pen, width, height) => drawMaps(pen, maps, largest, width, height),
+             legend: SIGNS() };
   },
 
   table(known) {

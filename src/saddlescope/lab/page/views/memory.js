@@ -1,7 +1,7 @@
-// A task that comes back: the loss that memory alone solves against the one on fresh tasks.
+// A task that comes back: the loss on it that memory alone solves, and the loss on fresh tasks.
 
 import { colour, own } from "../drawing/colours.js";
-import { timeAxis, timeColumns } from "./time.js";
+import { timeAxis, timeColumns, WAITING } from "./time.js";
 
 const CURVES = [["loss", "training", null], ["loss_in_weight", "in weights: the fixed task", 5],
                 ["loss_in_context", "in context: fresh tasks", 2]];
@@ -9,15 +9,16 @@ const CURVES = [["loss", "training", null], ["loss_in_weight", "in weights: the 
 export default {
   id: "memory",
   title: "Memory against learning in context",
-  help: "Losses of the fixed task without its context, and of fresh tasks, over training time",
-  kind: "chart", wide: true,
+  help: "Loss on the fixed task without its context, and on fresh tasks, over training time",
+  kind: "chart", width: "wide",
 
   isShown: (known) => known.state.share > 0,
 
-  note: () => "",
+  note: (known) =>
+    `the same task comes back in ${Number((100 * known.state.share).toPrecision(3))} % of the prompts`,
 
   describe(known) {
-    if (!known.has("loss_in_weight")) return { silent: "The losses come with the run." };
+    if (!known.has("loss_in_weight")) return { silent: WAITING };
     const present = CURVES.filter(([name]) => known.has(name));
     const looks = present.map(([, label, number]) =>
       ({ label, colour: number === null ? own("faint") : colour(number) }));

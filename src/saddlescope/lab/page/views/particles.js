@@ -1,27 +1,29 @@
 // Every dormant head as a particle on its own hill (T18): θ = ∫v dt, and v² = F(θ).
 //
-// The hill is −F/2, on which the particle's energy is zero. Drives that are used up no longer push.
+// The hill is −F/2, and the particle's energy is zero. Eigenvectors that are learned drive no longer.
 
 import { colour, own } from "../drawing/colours.js";
 
 const SAMPLES = 121;
-// Of the drop of an eigenvector, how much has been taken when its drive counts as gone.
+// The share of an eigenvector's amplitude at which its drive counts as used up.
 const LEARNED = 0.5;
 
 export default {
   id: "particles",
   title: "Heads as particles",
-  help: "Each head as a ball on its own potential: balls roll off one after another, and learn",
+  help: "Each head as a ball on its own potential: one after another they roll off and learn",
   kind: "chart",
 
-  note: () => "hill −F(θ)/2, θ = ∫v dt",
+  note: () => "each on its own hill −F(θ)/2, with θ = ∫v dt",
 
   describe(known) {
     if (known.state.model === "merged")
-      return { silent: "Heads are particles where keys and queries are separate." };
+      return { silent: "Heads behave as particles only if keys and queries are separate." };
+    if (known.state.method === "optimiser")
+      return { silent: "Heads behave as particles only under gradient descent and gradient flow." };
     const drive = known.theory?.arrays.drive?.data;
     if (!drive || !known.isSeparate || known.state.share > 0)
-      return { silent: "No potential is known here." };
+      return { silent: "No potential is known for this setting." };
     const left = remaining(known, drive), strongest = Math.max(...drive);
     const reach = Math.log(60) / (2 * strongest);
     const unit = known.state.init_scale ** 2 / known.heads;
@@ -42,8 +44,8 @@ export default {
       x: { label: "θ", low: -reach, high: reach, scale: "linear" },
       y: { label: "height", low: -3, high: 1.2, scale: "linear" },
       levels: [{ value: 0, label: "energy" }], lines, marks, playhead: null,
-      legend: [{ label: "dormant", colour: own("ink"), dot: true },
-               { label: "at the edge: rolled off", colour: own("faint"), dot: true }],
+      legend: [{ label: "dormant head", colour: own("ink"), form: "dot" },
+               { label: "rolled off, at the edge", colour: own("ink"), form: "ring" }],
     };
   },
 
@@ -54,7 +56,7 @@ export default {
   },
 };
 
-/** The drives of the eigenvectors that nobody has learned yet. */
+/** The drive of each eigenvector, zero once it is learned. */
 function remaining(known, drive) {
   const { amplitude, basis } = known.theory.arrays, map = known.map();
   const size = drive.length;

@@ -1,4 +1,7 @@
-// The axis that views over training time share, and columns of numbers over it.
+// What views over training time share: the axis, and columns of numbers.
+
+/** What a view says before its run is there. */
+export const WAITING = "Waiting for the run …";
 
 /** Flow time, or steps where an optimiser has no flow time. */
 export function timeAxis(known) {

@@ -1,18 +1,20 @@
 // The value weight of every head, beside the scalar equation of one that learns (T12).
 
 import { colour, own } from "../drawing/colours.js";
-import { column, span, timeAxis, timeColumns } from "./time.js";
+import { column, span, timeAxis, timeColumns, WAITING } from "./time.js";
 
 export default {
   id: "values",
   title: "Value weights",
-  help: "Value weight of each head over training time; dashed, the scalar equation's course",
+  help: "Value weight of each head over training time; dashed, the solution of the scalar equation",
   kind: "chart",
 
-  note: (known) => (known.isSeparate && known.state.rank === 1 ? "dashed: v̇ = c v² − bκ v⁵" : ""),
+  note(known) {
+    return known.has("v") && this.courses(known).length ? "dashed: v̇ = c v² − bκ v⁵, predicted" : "";
+  },
 
   describe(known) {
-    if (!known.has("v")) return { silent: "The value weights come with the run." };
+    if (!known.has("v")) return { silent: WAITING };
     const values = known.array("v"), lines = [], every = [];
     for (let head = 0; head < known.heads; head++) {
       const own_ = column(known, (at) => values.at(known.seed, at, head));
@@ -24,12 +26,12 @@ export default {
     return {
       x: timeAxis(known), y: { label: "v", low, high, scale: "linear" }, lines,
       playhead: known.moment,
-      legend: Array.from({ length: Math.min(known.heads, 6) }, (_, head) =>
-        ({ label: `head ${head + 1}`, colour: colour(head) })),
+      legend: Array.from({ length: known.heads }, (_, head) =>
+        ({ label: head ? `${head + 1}` : "head 1", colour: colour(head) })),
     };
   },
 
-  /** The predicted courses of the heads that should learn, of rank one. */
+  /** The predicted curves of the heads that should learn, at rank one. */
   courses(known) {
     const { arrays } = known.theory ?? {}, drops = known.drops(known.seed);
     if (!drops || !arrays?.amplitude || !known.hello || known.state.rank !== 1) return [];
@@ -39,7 +41,7 @@ export default {
       const head = drops.heads[drop], mode = drops.modes[drop];
       if (time === null || head === null || head === undefined) return [];
       const rest = Math.cbrt(arrays.amplitude.data[mode]), unit = arrays.rise_time.data[mode];
-      // The equation is one of sizes: the sign is that of the head.
+      // The equation is that of the size; its sign is the head's.
       const sign = Math.sign(values.at(known.seed, known.points - 1, head)) || 1;
       return [{ x: Array.from(course_time.data, (one) => time + unit * one),
                 y: Array.from(course_value.data, (one) => sign * rest * one),
