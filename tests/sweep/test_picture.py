@@ -81,9 +81,7 @@ def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
     browser: object,  # noqa: F811
 ) -> None:
     page = write_sweep_page(array, tmp_path / "page.html")
-    text = page.read_text()
-    (data,) = re.findall(r'id="data">(.*?)</script>', text)
-    kept = json.loads(data)["kept"]
+    kept = page_data(page)["kept"]
     assert kept["drops"]["mean"] == pytest.approx(
         array["drops"].mean("seed").to_numpy().ravel(), 1e-5
     )
@@ -140,3 +138,26 @@ def test_a_field_that_tells_points_apart_stands_for_them() -> None:
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [1.0, 2.0, 3.0])
     with pytest.raises(ss.InvalidInput, match="x = 'rank': must be an axis of drops: heads, point"):
         draw(array, x="rank", y="drops")
+
+
+def page_data(page: Path) -> dict[str, dict[str, object]]:
+    (data,) = re.findall(r'id="data">(.*?)</script>', page.read_text())
+    return dict(json.loads(data))
+
+
+def test_a_page_of_seeds_alone_has_them_as_its_axis(tmp_path: Path) -> None:
+    array = xr.Dataset({"drops": (("seed",), [1.0, 2.0])}, {"seed": [4, 5]})
+    data = page_data(write_sweep_page(array, tmp_path / "page.html"))
+    assert data["axes"] == {"seed": [4, 5]}
+    assert data["kept"] == {"drops": {"axes": ["seed"], "mean": [1.0, 2.0]}}
+
+
+def test_points_go_by_their_values_on_a_page(tmp_path: Path) -> None:
+    array = xr.Dataset(
+        {"drops": (("point", "seed"), [[1.0], [2.0]])},
+        {"heads": ("point", [2, 3]), "init_scale": ("point", [0.1, 1 / 3]), "seed": [0]},
+    )
+    data = page_data(write_sweep_page(array, tmp_path / "page.html"))
+    assert data["axes"] == {
+        "point": ["heads=2, init_scale=0.1", "heads=3, init_scale=0.3333"],
+    }
