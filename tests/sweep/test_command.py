@@ -88,6 +88,12 @@ def test_a_point_that_diverges_is_said_and_the_exit_code_is_one(
         (["none.toml"], "plan = 'none.toml': cannot be read"),
         (["plan.toml", "--cluster", "nonsense"], "cluster = 'nonsense': must be an address"),
         (["plan.toml", "--workers", "-1"], "workers = -1: must be a whole number"),
+        (
+            ["plan.toml", "--workers", "2", "--cluster", "tcp://host:1"],
+            "workers = 2: a cluster has",
+        ),
+        (["plan.toml", "--out", "n" * 300], "cannot be read: File name too long"),
+        (["page", "n" * 300], "there is no sweep"),
         (["plan.toml", "--out", "plan.toml"], "out = 'plan.toml': exists and is no sweep"),
         (["plot", "none", "--x", "a", "--y", "b"], "store = 'none': there is no sweep"),
         (["plot", "none", "--x", "a", "--y", "b", "--out", "a.gif"], "out = 'a.gif': must end in"),

@@ -59,6 +59,10 @@ def test_a_point_is_what_the_experiment_gives(tmp_path: Path) -> None:
 def test_what_cannot_be_swept_is_said() -> None:
     for changes, said in (
         ({"d_model": [8, 9]}, r"heads = 2: .*\(at d_model = 9\)|d_model = 9.*at d_model"),
+        (
+            {"layers": [1, [1, 2]]},
+            r"layers = \[1, 2\]: a point has one depth \(at layers = \[1, 2\]\)",
+        ),
         ({"depth": [1]}, r"axes\.depth = 'depth': is no field of the base; there are layers"),
         ({"keep": ["drops"]}, r"keep = 'drops': must be among final_loss"),
         ({"keep": ["final_test_loss"]}, r"keep = 'final_test_loss': must be among"),

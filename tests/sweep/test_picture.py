@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,7 @@ def test_lines_show_the_median_and_the_spread_in_small_multiples(array: xr.Datas
     middle = array["drop_time"].sel({"drop": 1, "heads": 4}).median("seed")
     np.testing.assert_allclose(first.lines[1].get_ydata(), middle)
     assert len(first.collections) == 2, "a band for each number of heads"
+    assert first.get_ylim() == drawing.axes[1].get_ylim()
     (fixed,) = draw(array, x="init_scale", y="drop_time", at={"drop": "2", "heads": 2}).axes
     assert len(fixed.lines) == 1
 
@@ -79,9 +81,7 @@ def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
     browser: object,  # noqa: F811
 ) -> None:
     page = write_sweep_page(array, tmp_path / "page.html")
-    text = page.read_text()
-    (data,) = re.findall(r'id="data">(.*?)</script>', text)
-    kept = json.loads(data)["kept"]
+    kept = page_data(page)["kept"]
     assert kept["drops"]["mean"] == pytest.approx(
         array["drops"].mean("seed").to_numpy().ravel(), 1e-5
     )
@@ -106,3 +106,58 @@ def test_a_page_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, array: x
     monkeypatch.setattr("saddlescope.sweep.page._MOST_NUMBERS", 10)
     with pytest.raises(ss.InvalidInput, match="a page holds 10: keep less"):
         write_sweep_page(array, "page.html")
+
+
+def test_seeds_can_be_an_axis(array: xr.Dataset) -> None:
+    first = array.sel({"drop": 1})
+    drawing = draw(first, x="init_scale", y="seed", color="drop_time", at={"heads": 2})
+    (mesh,) = [one for one in drawing.axes[0].collections if isinstance(one, QuadMesh)]
+    np.testing.assert_allclose(mesh.get_array(), first["drop_time"].sel(heads=2).T)
+    (axes,) = draw(first, x="seed", y="drop_time", at={"heads": 2, "init_scale": 1.0}).axes
+    expected = first["drop_time"].sel(heads=2, init_scale=1.0)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), expected)
+
+
+def test_values_that_are_missing_leave_gaps_and_no_warning(array: xr.Dataset) -> None:
+    gap = array.assign(drops=array["drops"].where(array["init_scale"] > 0.05))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (axes,) = draw(gap, x="init_scale", y="drops", at={"heads": 2}).axes
+        draw(gap, x="init_scale", y="heads", color="drops")
+    assert np.isnan(axes.lines[0].get_ydata()).tolist() == [True, False, False]
+
+
+def test_a_field_that_tells_points_apart_stands_for_them() -> None:
+    rates = [0.3, 0.1, 0.2]
+    array = xr.Dataset(
+        {"drops": (("heads", "point"), [[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])},
+        {"heads": [1, 2], "learning_rate": ("point", rates), "rank": ("point", [1, 1, 2])},
+    )
+    (axes,) = draw(array, x="learning_rate", y="drops", color="heads").axes
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [1.0, 2.0, 3.0])
+    with pytest.raises(ss.InvalidInput, match="x = 'rank': must be an axis of drops: heads, point"):
+        draw(array, x="rank", y="drops")
+
+
+def page_data(page: Path) -> dict[str, dict[str, object]]:
+    (data,) = re.findall(r'id="data">(.*?)</script>', page.read_text())
+    return dict(json.loads(data))
+
+
+def test_a_page_of_seeds_alone_has_them_as_its_axis(tmp_path: Path) -> None:
+    array = xr.Dataset({"drops": (("seed",), [1.0, 2.0])}, {"seed": [4, 5]})
+    data = page_data(write_sweep_page(array, tmp_path / "page.html"))
+    assert data["axes"] == {"seed": [4, 5]}
+    assert data["kept"] == {"drops": {"axes": ["seed"], "mean": [1.0, 2.0]}}
+
+
+def test_points_go_by_their_values_on_a_page(tmp_path: Path) -> None:
+    array = xr.Dataset(
+        {"drops": (("point", "seed"), [[1.0], [2.0]])},
+        {"heads": ("point", [2, 3]), "init_scale": ("point", [0.1, 1 / 3]), "seed": [0]},
+    )
+    data = page_data(write_sweep_page(array, tmp_path / "page.html"))
+    assert data["axes"] == {
+        "point": ["heads=2, init_scale=0.1", "heads=3, init_scale=0.3333"],
+    }

@@ -99,6 +99,14 @@ def test_a_file_and_python_give_the_same_plan(tmp_path: Path) -> None:
         ("rank = { zipped = [1, 2] }\nheads = { zipped = [1] }", r"axes = .*of one length"),
         ("seeds = [1, 1]", r"seeds = .*each once"),
         ("heads = { range = [1, 1e9, 100000001] }", r"axes\.heads = .*at most"),
+        ("heads = [1979-05-27]", r"axes\.heads = datetime.*cannot be written down"),
+        ('method = ["flow"]', r"axes\.method = 'flow': must be a table with a kind: flow, descent"),
+        ("model = [{ heads = 3 }]", r"axes\.model = \{'heads': 3\}: must be a table with a kind"),
+        ('blocks = ["reduced", "full"]', r"keep = 'drops': .* \(at blocks = full\)"),
+        (
+            'activation = ["softmax"]',
+            r"task = .*has no exact moments.* \(at activation = softmax\)",
+        ),
     ],
 )
 def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -> None:
@@ -111,6 +119,7 @@ def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -
     ("text", "said"),
     [
         ("", r"plan\.base = None: is missing"),
+        ("[base]", r"base\.model = None: is missing"),
         ("x = [", r"plan = .*is no TOML"),
         ("base = 3", r"base = 3: must be a table"),
         ("base = { kind = 'inducton' }", r"base\.kind = 'inducton': must be grokking, induction"),
@@ -179,5 +188,7 @@ def test_drops_are_kept_by_default_where_their_levels_are_known() -> None:
     model = ss.SeparateAttention(heads=3, activation="softmax")
     softmax = BASE.replace(model=model, task=TASK.sample(16, seed=0))
     assert Plan(softmax, {}).subject.names == ("final_loss",)
-    with pytest.raises(ss.InvalidInput, match=r"record\.keep = 'drops': the levels .* not known"):
+    with pytest.raises(
+        ss.InvalidInput, match=r"keep = 'drops': the plateau levels are not known: keep"
+    ):
         ss.Sweep(softmax, keep=["drops"]).estimate()

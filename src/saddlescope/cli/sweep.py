@@ -100,9 +100,9 @@ def run(
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.sweep import Sweep
+    from saddlescope.sweep.pools import check_workers
 
-    if workers is not None and workers < 0:
-        raise InvalidInput("workers", workers, "must be a whole number, at least 0")
+    check_workers(cluster, workers)
     sweep = Sweep.load(plan)
     if dry_run:
         estimate = sweep.estimate()

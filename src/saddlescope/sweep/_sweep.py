@@ -17,7 +17,7 @@ from saddlescope.running.loop import run_job
 from saddlescope.sweep._job import SweepJob
 from saddlescope.sweep.batches import Batches
 from saddlescope.sweep.plan import Plan, load_plan
-from saddlescope.sweep.pools import pool_of
+from saddlescope.sweep.pools import check_workers, pool_of
 from saddlescope.sweep.store import open_store, working_store
 from saddlescope.tables import counted
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class Estimate:
     """What a sweep will take.
 
-    - `points`: rows, that is seeds of points.
-    - `seconds`: of one core, roughly.
-    - `bytes`: of the store, before compression.
-
-    `dimensions` are the axes' lengths, `batches` the compiled calls.
+    - `dimensions`: the lengths of the axes.
+    - `points`: the number of rows, each being one seed of one point.
+    - `batches`: the number of compiled calls.
+    - `seconds`: of one core, roughly, compiling aside.
+    - `bytes`: of the store's data, before compression.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -53,8 +53,8 @@ class Estimate:
         sizes = " × ".join(f"{size} {name}" for name, size in self.dimensions.items())
         return (
             f"{counted(self.points, 'point')} ({sizes}) in {self.batches} "
-            f"{'batch' if self.batches == 1 else 'batches'}; about {_duration(self.seconds)} of "
-            f"one core; up to {_size(self.bytes)}"
+            f"{'batch' if self.batches == 1 else 'batches'}; {_duration(self.seconds)} of one "
+            f"core, compiling aside; up to {_size(self.bytes)} of data"
         )
 
 
@@ -142,6 +142,7 @@ class Sweep:
         - `retry_failed`: carry out once more what failed or diverged.
         - `observers`: what looks on at every border, as in `train`; a progress bar by default.
         """
+        check_workers(cluster, workers)
         with ExitStack() as stack:
             if store is None:
                 store = stack.enter_context(tempfile.TemporaryDirectory())
@@ -163,8 +164,8 @@ class Sweep:
 def _duration(seconds: float) -> str:
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.2g} s"
+            return f"about {seconds / size:.2g} {unit}"
+    return f"about {seconds:.2g} s" if seconds >= 1 else "less than 1 s"
 
 
 def _size(count: int) -> str:

@@ -172,6 +172,10 @@ def _listed(name: str, values: object) -> tuple[object, ...]:
     listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
     if not listed:
         raise InvalidInput(name, values, "must hold at least one value")
+    for value in listed:
+        if not isinstance(value, int | float | str):
+            # What cannot be written down cannot be a coordinate.
+            to_plain(value, {})
     return listed
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
 from saddlescope.checks import AnyArray
+from saddlescope.dynamics.forecast import Forecast
 from saddlescope.errors import InvalidInput
+from saddlescope.running.progress_bar import shown
 from saddlescope.sweep.axes import label
 from saddlescope.sweep.kernel import Batch
 from saddlescope.sweep.plan import POINT, SEED, Plan
@@ -54,7 +57,7 @@ class Batches:
         self._subject = plan.subject
         self._first, self._most = first, most_rows or _LADDER[-1]
         self._items = self._subject.points(plan)
-        self._forecasts = self._subject.forecasts(self._items)
+        self._forecasts = _forecasts(plan, self._items)
         self.columns = self._subject.columns(self._items, self._forecasts)
         point, seed = _rows(plan, earlier)
         groups: dict[object, int] = {}
@@ -157,6 +160,16 @@ class Batches:
                 last = min(first + rows, end)
                 yield _Cut(first, last, min(_rung(last - first), self._most))
                 first = last
+
+
+def _forecasts(plan: Plan, items: Sequence[object]) -> list[Forecast]:
+    forecast, found = plan.subject.forecaster(), list[Forecast]()
+    try:
+        for item in shown(items, "planning"):
+            found.append(forecast(item))
+    except InvalidInput as wrong:
+        raise plan.located(wrong, next(islice(plan.choices(), len(found), None))) from None
+    return found
 
 
 def cells_of(plan: Plan, larger: Plan) -> AnyArray:

@@ -1,4 +1,4 @@
-"""The page of a sweep: one file with all that was kept, its axes as sliders, offline."""
+"""The page of a sweep: one offline file with everything that was kept, its axes as sliders."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import xarray as xr
 from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput
 from saddlescope.report import Section, write_page
-from saddlescope.sweep.plan import SEED
+from saddlescope.sweep.plan import POINT, SEED
 from saddlescope.sweep.subjects import Status
 
-# A page of more numbers would keep a browser waiting.
+# More numbers than this would keep a browser waiting.
 _MOST_NUMBERS = 2_000_000
 _HIDDEN = ("status", "reason")
 _STYLE = """
@@ -32,7 +32,7 @@ _STYLE = """
 
 
 def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
-    """Write the page of a sweep's labelled array; seeds go by their mean and their spread.
+    """Write the page of a sweep's labelled array, with the mean and the range over seeds.
 
     >>> import tempfile
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
@@ -46,12 +46,13 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
         raise InvalidInput(
             "store", f"{numbers} numbers", f"a page holds {_MOST_NUMBERS}: keep less, or plot"
         )
-    axes = sorted({str(axis) for one in array.data_vars.values() for axis in one.dims} - {SEED})
-    order = [str(axis) for axis in array.dims if axis in axes]
+    # Where every quantity has another axis, seeds are averaged over.
+    averaged = SEED if all({*one.dims} > {SEED} for one in shown.values()) else None
+    used = {axis for one in shown.values() for axis in one.dims} - {averaged}
     data = {
-        "axes": {name: _labels(array, name) for name in order},
-        "kept": {name: _described(values) for name, values in shown.items()},
-        "seeds": array.sizes.get(SEED, 1),
+        "axes": {str(name): _labels(array, str(name)) for name in array.dims if name in used},
+        "kept": {name: _described(values, averaged) for name, values in shown.items()},
+        "seeds": array.sizes[SEED] if averaged else 1,
     }
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
     body = (
@@ -63,7 +64,7 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     script = resources.files("saddlescope.sweep") / "assets" / "page.js"
     sizes = " × ".join(f"{array.sizes[name]} {name}" for name in array.dims)
     plan = array.attrs.get("plan")
-    sections = [Section("What was found", body)]
+    sections = [Section("Results", body)]
     if plan:
         sections.append(Section("The plan", f"<pre>{escape(_pretty(plan))}</pre>"))
     return write_page(
@@ -76,12 +77,12 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     )
 
 
-def _described(values: xr.DataArray) -> dict[str, object]:
-    """The mean over seeds and their spread, flat, with the axes that they run along."""
-    axes = [str(name) for name in values.dims if name != SEED]
-    numbers = values.transpose(*axes, *([SEED] if SEED in values.dims else [])).to_numpy()
-    if SEED not in values.dims:
-        return {"axes": axes, "mean": _plain(numbers)}
+def _described(values: xr.DataArray, averaged: str | None) -> dict[str, object]:
+    """Its axes, and its values flat: the mean and the range over the averaged axis, if any."""
+    axes = [str(name) for name in values.dims if name != averaged]
+    if averaged is None:
+        return {"axes": axes, "mean": _plain(values.to_numpy())}
+    numbers = values.transpose(*axes, averaged).to_numpy()
     with np.errstate(all="ignore"):
         sound = np.isfinite(numbers)
         count = sound.sum(-1)
@@ -94,14 +95,23 @@ def _described(values: xr.DataArray) -> dict[str, object]:
 
 
 def _plain(values: AnyArray) -> list[float | None]:
-    """Six digits, and None for what is not finite."""
+    """Rounded to six digits; None where not finite."""
     flat = values.ravel().tolist()
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in flat]
 
 
 def _labels(array: xr.Dataset, name: str) -> list[object]:
+    fields = [str(one) for one in array.coords if array[one].dims == (POINT,) and one != POINT]
+    if name == POINT and fields:
+        # A point goes by the fields that it has values of.
+        columns = [[f"{field}={_short(one)}" for one in array[field].values] for field in fields]
+        return [", ".join(values) for values in zip(*columns, strict=True)]
     labels = array[name].to_numpy() if name in array.coords else np.arange(array.sizes[name])
     return [float(f"{one:.6g}") if isinstance(one, float) else one for one in labels.tolist()]
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _failures(array: xr.Dataset) -> str:

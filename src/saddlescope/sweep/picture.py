@@ -14,12 +14,12 @@ from matplotlib.colors import LogNorm, Normalize
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing.style import COLOURS, STYLE, Drawing
 from saddlescope.errors import InvalidInput
-from saddlescope.sweep.plan import SEED
+from saddlescope.sweep.plan import POINT, SEED
 
 _MOST_PANELS = 24
 _SPREAD = (0.1, 0.9)
 _MOST_TICKS = 12
-# Values over so many powers of ten are shown by their logarithm.
+# Values whose largest is more than this many times their smallest are shown by their logarithm.
 _LOGARITHMIC = 50.0
 _HIDDEN = ("status", "reason")
 
@@ -34,20 +34,24 @@ def draw(
 ) -> Drawing:
     """Draw something that a sweep kept.
 
-    With an axis as `y`, a heat map of `color`, in means over seeds; with something kept as `y`,
-    lines over `x`: the median over seeds and a band of eight in ten of them, a colour for each
-    value of the axis `color`. Axes that are not named become small multiples; `at` fixes some.
+    With an axis as `y`, a heat map of `color`, averaged over seeds; with something kept as `y`,
+    lines over `x`: the median over seeds and a band from the 10th to the 90th percentile, one
+    colour for each value of the axis `color`. Axes that are not named become small multiples; `at`
+    fixes some. A zipped or random field with distinct values can stand for the axis `point`.
 
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
     >>> len(draw(values.to_dataset(name="drops"), x="init_scale", y="heads", color="drops").axes)
     2
     """
+    array = _along_point(array, x, y, color)
     is_map = y in array.dims
     shown = color if is_map else y
     if shown is None or shown not in array.data_vars or shown in _HIDDEN:
-        known = [str(name) for name in array.data_vars if name not in _HIDDEN]
-        field = "color" if is_map else "y"
-        raise InvalidInput(field, shown, f"must be something kept: {', '.join(known)}")
+        known = ", ".join(str(name) for name in array.data_vars if name not in _HIDDEN)
+        if is_map:
+            raise InvalidInput("color", shown, f"must be something kept: {known}")
+        axes = ", ".join(str(name) for name in array.dims)
+        raise InvalidInput("y", shown, f"must be something kept: {known}; or an axis: {axes}")
     values = fix(array[shown], at or {})
     named = [x, y] if is_map else [x, *([] if color is None else [color])]
     for field, name in zip(("x", "y" if is_map else "color"), named, strict=False):
@@ -64,8 +68,17 @@ def draw(
         return _lines(panels, x, shown, color)
 
 
+def _along_point(array: xr.Dataset, *names: str | None) -> xr.Dataset:
+    """The array with the first of these that tells its points apart in place of `point`."""
+    zipped = (name for name in names if name in array.coords and array[name].dims == (POINT,))
+    for name in zipped:
+        if len(np.unique(array[name])) == array.sizes[POINT]:
+            return array.swap_dims({POINT: name}).sortby(name)
+    return array
+
+
 def fix(values: xr.DataArray, at: Mapping[str, object]) -> xr.DataArray:
-    """The values at one place of some axes, given by their labels or as text."""
+    """The values at one label of some axes; labels may be given as text."""
     for name, wanted in at.items():
         if name not in values.dims:
             axes = ", ".join(str(axis) for axis in values.dims)
@@ -108,10 +121,7 @@ def _panels(values: xr.DataArray, multiples: Sequence[str]) -> list[tuple[str, x
 
 
 def _heat_maps(panels: list[tuple[str, xr.DataArray]], x: str, y: str, shown: str) -> Drawing:
-    means = [
-        (title, (part.mean(SEED) if SEED in part.dims else part).transpose(y, x))
-        for title, part in panels
-    ]
+    means = [(title, part.mean(set(part.dims) - {x, y}).transpose(y, x)) for title, part in panels]
     every = np.concatenate([part.to_numpy().ravel() for _, part in means])
     scale = _scale(every)
     drawing, grid = _grid(len(panels))
@@ -154,22 +164,28 @@ def _colours(count: int) -> list[object]:
 
 def _line(axes: Axes, own: xr.DataArray, places: FloatArray, colour: object, label: object) -> None:
     name = None if label is None else _label(label)
-    if SEED not in own.dims:
+    if own.ndim == 1:
         axes.plot(places, own.to_numpy(), "o-", color=colour, label=name, markersize=3)
         return
     middle = own.median(SEED)
     axes.plot(places, middle.to_numpy(), "o-", color=colour, label=name, markersize=3)
     if own.sizes[SEED] > 1:
-        low, high = (own.quantile(share, SEED).to_numpy() for share in _SPREAD)
-        axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        # A column without any value would make numpy warn: its band is left out.
+        full = own.where(own.notnull().any(SEED), 0)
+        low, high = (full.quantile(share, SEED).where(middle.notnull()) for share in _SPREAD)
+        axes.fill_between(
+            places, low.to_numpy(), high.to_numpy(), color=colour, alpha=0.2, linewidth=0
+        )
 
 
 def _grid(count: int) -> tuple[Drawing, list[Axes]]:
     columns = min(count, 4 if count > 3 else 3)
     rows = -(-count // columns)
     drawing = Drawing(figsize=(1.2 + 3.0 * columns, 0.4 + 2.7 * rows))
-    grid = [drawing.add_subplot(rows, columns, place + 1) for place in range(count)]
-    return drawing, grid
+    first = drawing.add_subplot(rows, columns, 1)
+    # On one scale, so that panels can be compared.
+    others = (drawing.add_subplot(rows, columns, n, sharey=first) for n in range(2, count + 1))
+    return drawing, [first, *others]
 
 
 def _positions(axes: Axes, side: str, labels: AnyArray) -> FloatArray:

@@ -147,13 +147,20 @@ class Plan:
         """Which value each field takes at each point, the last dimension running fastest."""
         crossed = [len(values) for values in self.crossed.values()]
         points = self.dimensions.get(POINT, 1)
-        for *places, point in np.ndindex(*crossed, points):
-            chosen = dict(zip(self.crossed, places, strict=True))
+        for *indices, point in np.ndindex(*crossed, points):
+            chosen = dict(zip(self.crossed, indices, strict=True))
             yield chosen | dict.fromkeys(self.shared, point)
 
-    def value(self, name: str, place: int) -> object:
-        """The value of a field that stands at a place of its axis."""
-        return (self.crossed | self.shared)[name][place]
+    def value(self, name: str, index: int) -> object:
+        """The value at an index of a field's axis."""
+        return (self.crossed | self.shared)[name][index]
+
+    def located(self, wrong: InvalidInput, choice: Mapping[str, int]) -> InvalidInput:
+        """The same error, saying at which point it occurs."""
+        if not choice:
+            return wrong
+        at = ", ".join(f"{name} = {self.value(name, index)}" for name, index in choice.items())
+        return InvalidInput(wrong.field, wrong.value, f"{wrong.allowed} (at {at})")
 
     def coordinates(self) -> dict[str, tuple[str, AnyArray]]:
         """The coordinates of the labelled array: the dimension that each is along, and labels."""

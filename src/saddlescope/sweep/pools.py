@@ -147,8 +147,18 @@ def _losing_the_scheduler() -> Iterator[None]:
         raise ClusterLost(_LOST) from None
 
 
+def check_workers(cluster: object, workers: object) -> None:
+    """Raise where a number of workers and a cluster cannot be meant."""
+    if workers is not None:
+        whole_number("workers", workers, at_least=0)
+    if cluster is not None and workers is not None:
+        raise InvalidInput("workers", workers, "a cluster has its own: give one of the two")
+    if isinstance(cluster, str) and "://" not in cluster:
+        raise InvalidInput("cluster", cluster, "must be an address like tcp://host:8786")
+
+
 @contextmanager
-def pool_of(cluster: object, workers: object, modules: Sequence[str]) -> Iterator[AbstractPool]:
+def pool_of(cluster: object, workers: int | None, modules: Sequence[str]) -> Iterator[AbstractPool]:
     """The pool that is asked for: a Dask client, a scheduler's address, or workers of our own.
 
     Without workers, 0, this process; by default one worker for each core, or one for the GPU.
@@ -167,11 +177,11 @@ def pool_of(cluster: object, workers: object, modules: Sequence[str]) -> Iterato
         return
     with _quietly():
         if cluster is None:
-            count = default_workers() if workers is None else whole_number("workers", workers)
+            count = default_workers() if workers is None else int(workers)
             with _local(count) as local, distributed.Client(local, set_as_default=False) as client:
                 yield Workers(client, modules)
             return
-        if not isinstance(cluster, str) or "://" not in cluster:
+        if not isinstance(cluster, str):
             raise InvalidInput("cluster", cluster, "must be an address like tcp://host:8786")
         try:
             client = distributed.Client(cluster, set_as_default=False, timeout=_ANSWER)

@@ -177,8 +177,11 @@ def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
 
 def _find(path: Path, *, aloud: bool = True) -> Manifest | None:
     """What a store says of itself; a damaged manifest is made up for by the copy of it."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return None
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return None
+    except OSError as problem:
+        raise InvalidInput("out", str(path), f"cannot be read: {problem.strerror}") from None
     root = path / "zarr.json"
     try:
         copy = manifest_in(root.read_text(encoding="utf-8"))

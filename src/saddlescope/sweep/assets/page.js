@@ -1,5 +1,5 @@
-// The chart of a sweep. All numbers are in the page; the choices say what is drawn, and the sliders
-// where the other axes stand. A heat map over two axes, or lines over one with the seeds' range.
+// The chart of a sweep: a heat map over two axes, or a line over one with the range over seeds. All
+// numbers are in the page; the menus choose what is drawn, the sliders fix the other axes.
 "use strict";
 
 (() => {
@@ -10,7 +10,7 @@
   const STOPS = ["#440154", "#3b528b", "#21918c", "#5ec962", "#fde725"];
   const names = Object.keys(axes);
   const chosen = { kept: Object.keys(kept)[0], x: null, y: null };
-  const places = Object.fromEntries(names.map((name) => [name, 0]));
+  const fixed = Object.fromEntries(names.map((name) => [name, 0]));
   let drawn = null;
 
   const written = (value) =>
@@ -23,11 +23,11 @@
     return made;
   }
 
-  // Values by their size or its logarithm, whichever spaces them more evenly; texts one by one.
+  // Numbers on a linear or a logarithmic scale, whichever spaces them more evenly; texts one by one.
   function spacing(labels) {
-    if (labels.some((label) => typeof label !== "number")) return labels.map((_, place) => place);
+    if (labels.some((label) => typeof label !== "number")) return labels.map((_, index) => index);
     const spread = (values) => {
-      const steps = values.slice(1).map((value, place) => value - values[place]);
+      const steps = values.slice(1).map((value, index) => value - values[index]);
       return (Math.max(...steps) - Math.min(...steps)) / Math.abs(steps.reduce((a, b) => a + b, 0));
     };
     const logs = labels.every((label) => label > 0) ? labels.map(Math.log10) : null;
@@ -40,11 +40,11 @@
     return one[field] ? one[field][index] : null;
   }
 
-  // Positions from 0 to 1 along a side, with the borders between neighbours.
+  // Positions from 0 to 1 along a side, with the edges between neighbours.
   function along(labels) {
     const values = spacing(labels);
     if (values.length === 1) return { centres: [0.5], edges: [0, 1] };
-    const middles = values.slice(1).map((value, place) => (value + values[place]) / 2);
+    const middles = values.slice(1).map((value, index) => (value + values[index]) / 2);
     const first = 2 * values[0] - middles[0];
     const last = 2 * values[values.length - 1] - middles[middles.length - 1];
     const scale = (value) => (value - first) / (last - first);
@@ -52,19 +52,22 @@
   }
 
   function colourAt(share) {
-    const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
-    const below = Math.min(Math.floor(place), STOPS.length - 2);
+    const position = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
+    const below = Math.min(Math.floor(position), STOPS.length - 2);
     const [a, b] = [STOPS[below], STOPS[below + 1]].map((stop) =>
       [1, 3, 5].map((from) => parseInt(stop.slice(from, from + 2), 16)));
-    return `rgb(${a.map((part, i) => Math.round(part + (b[i] - part) * (place - below))).join()})`;
+    return `rgb(${a.map((part, i) => Math.round(part + (b[i] - part) * (position - below))).join()})`;
   }
 
   function range(values) {
     const sound = values.filter((value) => value !== null);
-    if (!sound.length) return { low: 0, high: 1, share: () => 0.5, ticks: [0, 1] };
+    if (!sound.length) return { low: 0, high: 1, share: () => 0.5, ticks: [] };
     let [low, high] = [Math.min(...sound), Math.max(...sound)];
     const logarithmic = low > 0 && high > 50 * low;
-    if (low === high) [low, high] = [low - 0.5, high + 0.5];
+    if (low === high) {
+      const room = Math.abs(low) / 2 || 0.5;
+      [low, high] = [low - room, high + room];
+    }
     const to = logarithmic ? Math.log10 : (value) => value;
     const from = logarithmic ? (value) => 10 ** value : (value) => value;
     const share = (value) => (to(value) - to(low)) / (to(high) - to(low));
@@ -97,14 +100,23 @@
     context.fillText(text, x, y);
   }
 
-  // Of many labels as many as there is room for.
+  function shortened(context, text, width) {
+    if (context.measureText(text).width <= width) return text;
+    let end = text.length;
+    while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
+    return `${text.slice(0, end)}…`;
+  }
+
+  // As many labels as there is room for, long ones shortened.
   function drawBottom(context, box, centres) {
     const labels = axes[chosen.x];
-    const step = Math.ceil(labels.length / Math.max(Math.floor((box.right - box.left) / 76), 1));
-    labels.forEach((one, place) => {
-      if (place % step === 0) {
-        label(context, written(one), sideways(box, centres[place]), box.bottom + 18, "center");
-      }
+    const width = box.right - box.left;
+    const step = Math.ceil(labels.length / Math.max(Math.floor(width / 76), 1));
+    const room = (step * width) / labels.length - 8;
+    labels.forEach((one, index) => {
+      if (index % step) return;
+      const text = shortened(context, written(one), room);
+      label(context, text, sideways(box, centres[index]), box.bottom + 18, "center");
     });
     label(context, chosen.x, (box.left + box.right) / 2, box.bottom + 38, "center");
   }
@@ -113,7 +125,7 @@
     const one = kept[chosen.kept];
     const [x, y] = [along(axes[chosen.x]), along(axes[chosen.y])];
     const cells = axes[chosen.y].map((_, row) => axes[chosen.x].map((_, column) =>
-      at(one, "mean", { ...places, [chosen.x]: column, [chosen.y]: row })));
+      at(one, "mean", { ...fixed, [chosen.x]: column, [chosen.y]: row })));
     const scale = range(cells.flat());
     cells.forEach((line, row) => line.forEach((value, column) => {
       const [left, right] = [x.edges[column], x.edges[column + 1]].map((e) => sideways(box, e));
@@ -125,7 +137,8 @@
     const step = Math.ceil(axes[chosen.y].length / Math.max(Math.floor((box.bottom - box.top) / 22), 1));
     axes[chosen.y].forEach((text, row) => {
       if (row % step) return;
-      label(context, written(text), box.left - 8, upwards(box, y.centres[row]) + 4, "right");
+      const fitting = shortened(context, written(text), box.left - 12);
+      label(context, fitting, box.left - 8, upwards(box, y.centres[row]) + 4, "right");
     });
     label(context, chosen.y, box.left, box.top - 10, "right");
     for (let part = 0; part < 100; part += 1) {
@@ -142,7 +155,7 @@
     const one = kept[chosen.kept];
     const x = along(axes[chosen.x]);
     const values = (field) => axes[chosen.x].map((_, column) =>
-      at(one, field, { ...places, [chosen.x]: column }));
+      at(one, field, { ...fixed, [chosen.x]: column }));
     const [mean, low, high] = ["mean", "low", "high"].map(values);
     const scale = range([...mean, ...(one.low ? [...low, ...high] : [])]);
     const point = (value, column) =>
@@ -213,39 +226,39 @@
   }
 
   function build() {
-    const mine = kept[chosen.kept].axes;
-    if (!mine.includes(chosen.x)) chosen.x = mine[0];
-    if (!mine.includes(chosen.y) || chosen.y === chosen.x) chosen.y = "";
-    const listed = mine.map((name) => [name, name]);
+    const along = kept[chosen.kept].axes;
+    if (!along.includes(chosen.x)) chosen.x = along[0];
+    if (!along.includes(chosen.y) || chosen.y === chosen.x) chosen.y = "";
+    const listed = along.map((name) => [name, name]);
     document.getElementById("choices").replaceChildren(
-      choice("shown", Object.keys(kept).map((name) => [name, name]), chosen.kept, (value) => {
+      choice("quantity", Object.keys(kept).map((name) => [name, name]), chosen.kept, (value) => {
         chosen.kept = value;
         build();
       }),
-      choice("along the bottom", listed, chosen.x, (value) => {
+      choice("x axis", listed, chosen.x, (value) => {
         chosen.x = value;
         build();
       }),
-      choice("upwards", [["the value itself", ""], ...listed.filter(([one]) => one !== chosen.x)],
+      choice("y axis", [["the quantity", ""], ...listed.filter(([one]) => one !== chosen.x)],
         chosen.y, (value) => {
           chosen.y = value;
           build();
         }),
     );
-    const free = mine.filter((name) => name !== chosen.x && name !== chosen.y);
+    const free = along.filter((name) => name !== chosen.x && name !== chosen.y);
     document.getElementById("sliders").replaceChildren(...free.map((name) => {
-      const shown = element("output", { textContent: written(axes[name][places[name]]) });
+      const shown = element("output", { textContent: written(axes[name][fixed[name]]) });
       const slider = element("input", {
-        type: "range", min: 0, max: axes[name].length - 1, step: 1, value: places[name], name,
+        type: "range", min: 0, max: axes[name].length - 1, step: 1, value: fixed[name], name,
       });
       slider.addEventListener("input", () => {
-        places[name] = Number(slider.value);
-        shown.textContent = written(axes[name][places[name]]);
+        fixed[name] = Number(slider.value);
+        shown.textContent = written(axes[name][fixed[name]]);
         draw();
       });
       return element("label", {}, element("span", {}, `${name} = `, shown), slider);
     }));
-    readout.textContent = seeds > 1 ? `means of ${seeds} seeds${chosen.y ? "" : ", with their range"}` : "";
+    readout.textContent = seeds > 1 ? `mean of ${seeds} seeds${chosen.y ? "" : ", with the range"}` : "";
     draw();
   }
 

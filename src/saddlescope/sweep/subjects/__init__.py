@@ -50,4 +50,5 @@ def read_base(values: object) -> object:
     try:
         return Setting.from_dict({"format": FORMAT, **given})
     except InvalidInput as wrong:
-        raise InvalidInput(f"base.{wrong.field}", wrong.value, wrong.allowed) from None
+        field = f"base.{wrong.field.removeprefix('setting.')}"
+        raise InvalidInput(field, wrong.value, wrong.allowed) from None

@@ -9,6 +9,7 @@ from saddlescope.dynamics import Record
 from saddlescope.errors import InvalidInput
 from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
+from saddlescope.setting.kinds import is_kind, kinds_of
 from saddlescope.setting.nested import flat_fields, replace_fields
 from saddlescope.setting.plain import from_plain
 
@@ -45,8 +46,7 @@ class Points:
             seeds = plan.seeds or (plan.value("seeds", choice["seeds"]),)
             return Setting(record=self._record, seeds=seeds, **parts)  # type: ignore[arg-type]
         except InvalidInput as wrong:
-            at = ", ".join(f"{name} = {plan.value(name, choice[name])}" for name in choice)
-            raise InvalidInput(wrong.field, wrong.value, f"{wrong.allowed} (at {at})") from None
+            raise plan.located(wrong, choice) from None
 
     def _part(self, part: str, choice: dict[str, int]) -> object:
         names = self._owned[part]
@@ -59,4 +59,8 @@ class Points:
 
     @staticmethod
     def _read(part: str, value: object) -> object:
-        return from_plain(part, value, {}, part) if isinstance(value, Mapping) else value
+        made = from_plain(part, value, {}, part) if isinstance(value, Mapping) else value
+        if not is_kind(type(made), part):
+            kinds = ", ".join(kinds_of(part))
+            raise InvalidInput(f"axes.{part}", value, f"must be a table with a kind: {kinds}")
+        return made

@@ -118,8 +118,8 @@ class AbstractSubject(abc.ABC, Generic[Item]):
         """A point with some of its seeds."""
 
     @abc.abstractmethod
-    def forecasts(self, items: Sequence[Item]) -> list[Forecast]:
-        """What is known of points before they are carried out."""
+    def forecaster(self) -> Callable[[Item], Forecast]:
+        """What says of a point, before it runs, how long it takes and what it can share."""
 
     @abc.abstractmethod
     def columns(self, items: Sequence[Item], forecasts: Sequence[Forecast]) -> tuple[Column, ...]:

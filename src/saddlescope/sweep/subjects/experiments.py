@@ -100,18 +100,17 @@ class Experiments(AbstractSubject[AbstractExperiment]):
         changes = {name: plan.value(name, place) for name, place in choice.items()}
         seeds = plan.seeds or (changes["seeds"],)
         try:
+            if np.size(changes.get("layers", 1)) != 1:
+                raise InvalidInput("layers", changes["layers"], "a point has one depth")
             return replace_fields(self.base, {**changes, "seeds": seeds})
         except InvalidInput as wrong:
-            at = ", ".join(f"{name} = {value}" for name, value in changes.items())
-            raise InvalidInput(wrong.field, wrong.value, f"{wrong.allowed} (at {at})") from None
+            raise plan.located(wrong, choice) from None
 
     def with_seeds(self, item: AbstractExperiment, seeds: tuple[int, ...]) -> AbstractExperiment:
         return replace_fields(item, {"seeds": seeds})
 
-    def forecasts(self, items: Sequence[AbstractExperiment]) -> list[Forecast]:
-        return [
-            Forecast(type(item), _seconds(item), {"points": np.size(item.record)}) for item in items
-        ]
+    def forecaster(self) -> Callable[[AbstractExperiment], Forecast]:
+        return lambda item: Forecast(type(item), _seconds(item), {"points": np.size(item.record)})
 
     def columns(
         self, items: Sequence[AbstractExperiment], forecasts: Sequence[Forecast]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from saddlescope.comparison.drop_times import flow_end, predicted_times
 from saddlescope.dynamics import Record, RunSummary, summarise_many, train_many
 from saddlescope.dynamics.forecast import Forecast, Forecaster, Frame, frame_of
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
-from saddlescope.running.progress_bar import shown
 from saddlescope.setting import Setting
 from saddlescope.setting.fields import fields_of
 from saddlescope.setting.nested import flat_fields, replace_fields
@@ -100,9 +99,21 @@ class Runs(AbstractSubject[Setting]):
     def with_seeds(self, item: Setting, seeds: tuple[int, ...]) -> Setting:
         return item if item.seeds == seeds else _with(item, seeds)
 
-    def forecasts(self, items: Sequence[Setting]) -> list[Forecast]:
+    def forecaster(self) -> Callable[[Setting], Forecast]:
         forecaster = Forecaster()
-        return [forecaster.of(item) for item in shown(items, "planning")]
+
+        def forecast(item: Setting) -> Forecast:
+            try:
+                return forecaster.of(item)
+            except InvalidInput as wrong:
+                if wrong.field != "record.keep":
+                    raise
+                # The record follows from `keep`, which is what the user wrote.
+                names = ", ".join(name for name in self.names if name in _SUMMARY)
+                allowed = 'the plateau levels are not known: keep = ["final_loss"] works'
+                raise InvalidInput("keep", names, allowed) from None
+
+        return forecast
 
     def columns(
         self, items: Sequence[Setting], forecasts: Sequence[Forecast]
