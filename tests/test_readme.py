@@ -1,4 +1,4 @@
-"""The Python in the README and in the guide runs as printed there, and gives what is printed there."""
+"""The Python in the README and in the guide runs, and prints what the README shows."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_examples_run_in_order(page, tmp_path, monkeypatch):
 
 
 def assert_shown(text: str, printed: str) -> None:
-    """The table under the five lines has the words that are printed, and the numbers to rounding."""
+    """The table under the five lines is the one that is printed, up to rounding."""
     shown = re.search(r"^```\n(seed  drop .+?)```", text, flags=re.DOTALL | re.MULTILINE)
     assert shown is not None
     lines = [line for line in shown[1].splitlines() if line != "…"]
