@@ -3,7 +3,7 @@
     python examples/huggingface_trainer.py
     saddlescope observe out/trainer/observed
 
-A small GPT-2 with random weights is trained on sequences that come twice.
+A small GPT-2 with random weights is trained on random sequences, each repeated once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOKENS, HALF = 16, 8
 
 
 class Twice(torch.utils.data.Dataset):
-    """Random tokens, each sequence twice over."""
+    """Random tokens, each sequence repeated once."""
 
     def __init__(self, count: int) -> None:
         half = torch.randint(0, TOKENS, (count, HALF))
@@ -26,8 +26,8 @@ class Twice(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
-        return {"input_ids": self.tokens[place], "labels": self.tokens[place]}
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"input_ids": self.tokens[index], "labels": self.tokens[index]}
 
 
 def main(steps: int = 600, out: str = "out/trainer") -> None:
@@ -59,7 +59,7 @@ def main(steps: int = 600, out: str = "out/trainer") -> None:
     live = ss.observe.load(f"{out}/observed")
     print(live.qk_effective_rank.isel(step=-1).to_pandas().round(2))
 
-    # The checkpoints that it saved hold the same.
+    # The checkpoints that it saved give the same numbers.
     ss.observe.observe_checkpoints([out], f"{out}-checkpoints")
     saved = ss.observe.load(f"{out}-checkpoints")
     both = live.sel(step=saved.step)

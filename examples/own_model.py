@@ -1,11 +1,11 @@
-"""A model of one's own: linear attention whose key is its query.
+"""A model of your own: linear attention whose key is its query.
 
     python examples/own_model.py
     saddlescope train --model examples/own_model.py:TiedAttention --heads 5 --out out/tied
 
-A model with an effective map offers the shapes of its weights, the map, the velocity of the weights
-given the map's force, and what flow conserves. Exact training, saving and the command line follow.
-It is predicted too, because it says which attention it is in other coordinates.
+A model with an effective map provides the shapes of its weights, the map, the velocity of the
+weights given the force on the map, and what flow conserves. Exact training, saving and the command
+line follow. The theory predicts it too, because it says which attention it is in other coordinates.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import saddlescope as ss
 from saddlescope.arrays import Array, Weights
 
-# With v = V/c and k = √2 K/c, c³ = 2, tied weights are separate ones with K for key and query, and
-# move along the same path c² times as fast.
+# With v = V/c and k = √2 K/c, c³ = 2, tied weights are separate ones whose key and query are both
+# K, and follow the same path c² times as fast.
 _VALUE = 2 ** (-1 / 3)
 _KEY = 2 ** (1 / 6)
 _PACE = 2 ** (2 / 3)
@@ -81,13 +81,13 @@ class TiedAttention(ss.AbstractLinearAttention):
         values, vectors = np.linalg.eigh((effective_map + effective_map.T) / 2)
         largest = np.argsort(-np.abs(values))[: self.heads]
         weights = {name: np.zeros(shape) for name, shape in self.shapes(len(values)).items()}
-        for head, place in enumerate(largest[values[largest] != 0]):
-            square = np.cbrt(2 * values[place] ** 2)
-            weights["v"][head] = values[place] / square
-            weights["k"][head] = np.sqrt(square) * vectors[:, place]
+        for head, index in enumerate(largest[values[largest] != 0]):
+            square = np.cbrt(2 * values[index] ** 2)
+            weights["v"][head] = values[index] / square
+            weights["k"][head] = np.sqrt(square) * vectors[:, index]
         return weights
 
-    # What follows is for the theory: the attention that this is in other coordinates.
+    # The rest is for the theory: which attention this is in other coordinates.
 
     @property
     def parametrisation(self) -> ss.Parametrisation:

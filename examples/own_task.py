@@ -1,11 +1,11 @@
-"""A task of one's own: in-context regression on sparse inputs.
+"""A task of your own: in-context regression on sparse inputs.
 
     python examples/own_task.py
     saddlescope train --task examples/own_task.py:SparseRegression --density .2 --out out/sparse
     saddlescope train --task examples/own_task.py:SparseRegression --out out/batches \
         --steps 2000 --learning-rate .05 --batch-size 512
 
-A task offers its dimension, its context length, its moments and a sampler. All else follows: exact
+A task provides its dimension, context length, moments and a sampler. Everything else follows: exact
 flow and descent, fresh prompts, the theory, saving, and the command line.
 """
 
@@ -51,7 +51,7 @@ class SparseRegression(ss.AbstractTask):
         return len(self.spectrum)
 
     def moments(self) -> ss.RegressionMoments:
-        """T2's moments of Gaussian inputs, and what the kurtosis adds to them (T20)."""
+        """The moments of Gaussian inputs (T2), plus what the kurtosis adds to them (T20)."""
         covariance, inverse = np.diag(self.spectrum), self.context_length.mean_inverse
         gaussian = ss.regression_moments(
             covariance, np.eye(self.dimension), covariance, 0.0, inverse
@@ -67,7 +67,7 @@ class SparseRegression(ss.AbstractTask):
 
 
 class SparseSampler(AbstractSampler):
-    """Draws prompts inside compiled loops; what is an array in it is not compiled in."""
+    """Draws prompts inside compiled loops; its arrays are arguments of these, not constants."""
 
     roots: Float[Array, " D"]
     density: Float[Array, ""]

@@ -3,7 +3,7 @@
     python examples/plain_torch.py
     saddlescope observe out/plain
 
-The task is to copy: each sequence comes twice, and its second half can be read off the first.
+The task is to copy: each sequence is a random half followed by the same half.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.token = torch.nn.Embedding(TOKENS, WIDTH)
-        self.place = torch.nn.Embedding(2 * HALF, WIDTH)
+        self.position = torch.nn.Embedding(2 * HALF, WIDTH)
         layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, WIDTH, dropout=0.0, batch_first=True)
         self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.out = torch.nn.Linear(WIDTH, TOKENS)
@@ -29,7 +29,7 @@ class Model(torch.nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         length = tokens.shape[1]
         mask = torch.nn.Transformer.generate_square_subsequent_mask(length)
-        read = self.token(tokens) + self.place(torch.arange(length))
+        read = self.token(tokens) + self.position(torch.arange(length))
         return self.out(self.body(read, mask=mask, is_causal=True))
 
 

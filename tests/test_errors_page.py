@@ -12,7 +12,7 @@ from saddlescope.errors import SaddlescopeError
 
 PAGE = (ROOT / "docs/errors.md").read_text("utf-8")
 QUOTED = re.findall(r"^### `([^\n]+)`\n\n```(python|shell)\n(.+?)```", PAGE, re.M | re.S)
-ASSUMED = re.search(r"In each,\n\n```python\n(.+?)```", PAGE, re.S)
+ASSUMED = re.search(r"All examples start with\n\n```python\n(.+?)```", PAGE, re.S)
 
 
 def test_every_heading_has_its_example() -> None:
