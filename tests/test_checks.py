@@ -3,27 +3,42 @@
 from enum import StrEnum
 from fractions import Fraction
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
-from saddlescope.checks import number, one_of, real_array, seed_labels, whole_number, word_of
+from saddlescope.checks import (
+    float_array,
+    listed,
+    number,
+    one_of,
+    real_array,
+    seed_labels,
+    whole_number,
+    word_of,
+)
 from saddlescope.errors import InvalidInput
 
 
-@pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3), Fraction(3)])
+@pytest.mark.parametrize(
+    "value", [3, 3.0, np.int64(3), np.float32(3), Fraction(3), np.array(3), jnp.array(3)]
+)
 def test_whole_numbers_of_any_type(value: object) -> None:
     result = whole_number("field", value)
     assert result == 3
     assert type(result) is int
 
 
-@pytest.mark.parametrize("value", [0, 2.5, np.nan, np.inf, True, "3", None, [3], 3j])
+@pytest.mark.parametrize(
+    "value", [0, 2.5, np.nan, np.inf, True, "3", None, [3], 3j, np.array(True), np.ma.masked]
+)
 def test_what_is_no_whole_number(value: object) -> None:
     with pytest.raises(InvalidInput, match="must be a whole number, at least 1"):
         whole_number("field", value)
 
 
-@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), Fraction(2)])
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), Fraction(2), np.array(2), jnp.array(2.0)])
 def test_numbers_of_any_type(value: object) -> None:
     result = number("field", value, above=1.0)
     assert result == 2.0
@@ -73,6 +88,8 @@ def test_words_of_an_enumeration() -> None:
         ((7, 3), (7, 3)),
         (range(2, 4), (2, 3)),
         (np.array([0, 5]), (0, 5)),
+        (np.array(2), (0, 1)),
+        (torch.tensor([3, 7]), (3, 7)),
         ([4.0], (4,)),
     ],
 )
@@ -118,6 +135,24 @@ def test_arrays_are_float64_copies_that_cannot_be_written() -> None:
         array[0] = 1.0
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_tensors_are_read_without_their_gradient(dtype: torch.dtype) -> None:
+    given = torch.tensor([0.5, 0.25], dtype=dtype, requires_grad=True)
+    assert real_array("field", given, (2,)).tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("value", [3, np.array(3), {3: 1}, "34", b"34", None])
+def test_what_has_no_items(value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"field = .*: must be a list"):
+        listed("field", value, "must be a list")
+
+
+def test_arrays_with_gaps() -> None:
+    assert np.isnan(float_array("field", [1.0, np.nan])[1])
+    with pytest.raises(InvalidInput, match="array of real numbers"):
+        float_array("field", [1.0, None])
+
+
 @pytest.mark.parametrize(
     ("value", "shape", "message"),
     [
@@ -127,6 +162,8 @@ def test_arrays_are_float64_copies_that_cannot_be_written() -> None:
         ([1, np.nan], None, "field = .*finite"),
         ("words", None, "field = 'words': must be an array of real numbers"),
         ([1j], None, "field = .*array of real numbers"),
+        ([None, 1.0], None, "field = .*array of real numbers"),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), None, "field = .*array of real numbers"),
     ],
 )
 def test_what_is_no_array_of_that_shape(value: object, shape, message: str) -> None:

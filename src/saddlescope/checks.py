@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from numbers import Real
 from typing import Any, TypeVar
@@ -36,17 +38,17 @@ def whole_number(
     field: str, value: object, at_least: int = 1, at_most: int = LARGEST_WHOLE_NUMBER
 ) -> int:
     """A whole number no smaller than `at_least` and no larger than `at_most`."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    real = _real(value)
     try:
-        whole = int(value) if is_number else None  # type: ignore[call-overload]
+        whole = None if real is None else int(real)
     except (OverflowError, ValueError):
-        # Infinity, or no number at all.
+        # Infinity or NaN.
         whole = None
-    if whole is None or whole != value or whole < at_least:
+    if whole is None or whole != real or whole < at_least:
         raise InvalidInput(field, value, f"must be a whole number, at least {at_least}")
     if whole > at_most:
         raise InvalidInput(field, value, f"must be a whole number, at most {at_most}")
-    return int(whole)
+    return whole
 
 
 def number(
@@ -55,15 +57,34 @@ def number(
     """A finite number, within the bounds that are given."""
     bound = "" if at_least is None else f", at least {at_least:g}"
     bound = bound if above is None else f" above {above:g}"
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    real = _real(value)
     try:
-        result = float(value) if is_number else math.nan  # type: ignore[arg-type]
+        result = math.nan if real is None else float(real)
     except OverflowError:
         raise InvalidInput(field, value, "must be a number within float64") from None
     low = (above is not None and result <= above) or (at_least is not None and result < at_least)
     if low or not math.isfinite(result):
         raise InvalidInput(field, value, f"must be a finite number{bound}")
     return result
+
+
+def _real(value: object) -> Any:
+    """A real number, also of an array without axes; None for anything else."""
+    if getattr(value, "ndim", None) == 0 and not isinstance(value, np.ma.MaskedArray):
+        # Of NumPy, JAX, torch or xarray.
+        value = getattr(value, "item", lambda: None)()
+    return value if isinstance(value, Real) and not isinstance(value, bool) else None
+
+
+def listed(field: str, value: object, allowed: str) -> list[Any]:
+    """The items of what can be gone through one by one, texts and mappings excepted."""
+    try:
+        if isinstance(value, str | bytes | Mapping):
+            raise TypeError
+        return list(value)  # type: ignore[call-overload]
+    except TypeError:
+        # Arrays without axes can be iterated by their type alone.
+        raise InvalidInput(field, value, allowed) from None
 
 
 def list_seeds(labels: tuple[int, ...]) -> str:
@@ -102,7 +123,7 @@ def seed_labels(seeds: object) -> tuple[int, ...]:
     ((0, 1, 2), (3, 7))
     """
     try:
-        given = np.asarray(seeds)
+        given = as_array(seeds)
     except (TypeError, ValueError):
         raise InvalidInput("seeds", seeds, "must be a number or a sequence of seeds") from None
     if given.ndim > 1:
@@ -130,19 +151,41 @@ def is_single(field: str, value: object) -> bool:
         raise InvalidInput(field, value, "must be an array of real numbers") from None
 
 
-def real_array(
-    field: str, value: object, shape: tuple[int | None, ...] | None = None
-) -> FloatArray:
-    """A finite float64 array, of a shape if one is given (None: any length of that axis)."""
+def is_tensor(value: object) -> bool:
+    """Whether it is a torch tensor. torch is never imported: where a tensor is given, it is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(value: Any) -> AnyArray:
+    """A value as NumPy reads it; a torch tensor wherever it is, without its gradient."""
+    if is_tensor(value):
+        value = value.detach().cpu()
+        # NumPy does not know the narrow floats.
+        value = (value.double() if value.is_floating_point() else value).numpy()
+    return np.asarray(value)
+
+
+def float_array(field: str, value: object) -> FloatArray:
+    """A float64 copy of an array of real numbers, which may be infinite or missing."""
     try:
-        given = np.asarray(value)
-        if given.dtype.kind in _NO_NUMBERS:
+        given = as_array(value)
+        if given.dtype.kind in _NO_NUMBERS or np.ma.is_masked(value):
             raise TypeError
-        array = np.array(given, dtype=np.float64)
+        if given.dtype.kind == "O" and any(item is None for item in given.flat):
+            raise TypeError
+        return np.array(given, dtype=np.float64)
     except OverflowError:
         raise InvalidInput(field, value, "must hold numbers within float64") from None
     except (TypeError, ValueError):
         raise InvalidInput(field, value, "must be an array of real numbers") from None
+
+
+def real_array(
+    field: str, value: object, shape: tuple[int | None, ...] | None = None
+) -> FloatArray:
+    """A finite float64 array, of a shape if one is given (None: any length of that axis)."""
+    array = float_array(field, value)
     if shape is not None:
         fits = array.ndim == len(shape) and all(
             want is None or want == have for want, have in zip(shape, array.shape, strict=True)

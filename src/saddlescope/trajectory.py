@@ -18,6 +18,7 @@ from saddlescope.arrays import Weights
 from saddlescope.checks import AnyArray, FloatArray, list_seeds, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
+from saddlescope.tables import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -180,7 +181,8 @@ class Trajectory:
     def weights(self, seed: int | None = None, index: int = -1) -> Weights:
         """The weights at a recorded point, of one seed or of all of them."""
         names, points = self.setting.model.axes, len(self.time)
-        if not isinstance(index, int | np.integer) or not -points <= index < points:
+        is_whole = isinstance(index, int | np.integer) and not isinstance(index, bool)
+        if not is_whole or not -points <= index < points:
             raise InvalidInput("index", index, f"must be a record, {-points} to {points - 1}")
         if self.setting.record.keep != "trajectory":
             raise InvalidInput("record.keep", self.setting.record.keep, "no weights were kept")
@@ -275,9 +277,9 @@ class Trajectory:
         )
 
     def __repr__(self) -> str:
-        seeds, points = len(self.outcomes), len(self.time)
+        seeds, points = counted(len(self.outcomes), "seed"), counted(len(self.time), "point")
         return (
-            f"Trajectory({type(self.setting.model).__name__}, {seeds} seeds, {points} points to "
+            f"Trajectory({type(self.setting.model).__name__}, {seeds}, {points} to "
             f"time {self.time[-1]:g}: {self.outcomes!r})"
         )
 

@@ -28,6 +28,8 @@ def test_whole_floats_count_as_whole_numbers() -> None:
         ({2: 0.25, 4: 0.75}, 0.25 / 2 + 0.75 / 4),
         (np.array([2, 4]), 3 / 8),
         (ContextLengths.uniform(2, 2), 1 / 2),
+        (range(1, 3), 3 / 4),
+        (ContextLengths({1: 0.25, 2: 0.75}), 5 / 8),
         (ContextLengths([8, 2], [1.0, 0.0]), 1 / 8),
     ],
 )

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
 from jaxtyping import Float
 
 from saddlescope.arrays import Array, Weights
@@ -170,7 +169,7 @@ class AbstractAttention(abc.ABC):
             got = sorted(weights) if isinstance(weights, Mapping) else weights
             raise InvalidInput("weights", got, f"must name {', '.join(shapes)}")
         first, own = next(iter(shapes.items()))
-        given = np.shape(weights[first])
+        given = real_array(f"weights[{first!r}]", weights[first]).shape
         lead = given[:1] if len(given) == len(own) + 1 else ()
         return {
             name: real_array(f"weights[{name!r}]", weights[name], lead + shape)

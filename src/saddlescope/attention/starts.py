@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from saddlescope.checks import (
     AnyArray,
     FloatArray,
     list_seeds,
+    listed,
     number,
     one_of,
     real_array,
@@ -155,9 +156,8 @@ class FixedPointStart(AbstractStart):
     init_scale: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.subset, Iterable):
-            raise InvalidInput("subset", self.subset, "must be eigenvectors, counted from 0")
-        members = tuple(whole_number("subset", member, at_least=0) for member in self.subset)
+        given = listed("subset", self.subset, "must be eigenvectors, counted from 0")
+        members = tuple(whole_number("subset", member, at_least=0) for member in given)
         if len(set(members)) != len(members):
             raise InvalidInput("subset", self.subset, "must name each eigenvector once")
         object.__setattr__(self, "subset", members)

@@ -13,7 +13,7 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison._comparison import Comparison, DropComparison, SeedComparison
 from saddlescope.comparison.drop_times import predicted_drops, predictor
 from saddlescope.dynamics import Record, train
-from saddlescope.errors import TheoryDoesNotApply
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.measure import first_crossing, first_record, stages
 from saddlescope.measure._stages import LARGEST_VALUE
 from saddlescope.theory import plateau_losses
@@ -46,6 +46,8 @@ def compare(trajectory: Trajectory) -> Comparison:
     >>> [round(level, 4) for level in ss.compare(run).plateau_losses]
     [0.7, 0.3326, 0.0617]
     """
+    if not isinstance(trajectory, Trajectory):
+        raise InvalidInput("trajectory", trajectory, "must be a Trajectory")
     notes: list[str] = []
     levels = _levels(trajectory, notes)
     plateaus = None if levels is None else tuple(float(level) for level in levels)

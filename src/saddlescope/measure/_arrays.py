@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from saddlescope.checks import AnyArray
+from saddlescope.checks import AnyArray, is_tensor
 from saddlescope.errors import InvalidInput
 
 Numbers = ArrayLike | Sequence[object]
@@ -55,12 +55,6 @@ class Array(Protocol):
 
 Measured = Array | np.floating[Any]
 """What measures give: an array with an entry for each matrix, a number for a single one."""
-
-
-def is_tensor(value: object) -> bool:
-    """Whether it is a torch tensor."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def namespace(array: object) -> Any:

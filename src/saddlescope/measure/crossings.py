@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.interpolate import PchipInterpolator
 
-from saddlescope.checks import FloatArray, real_array
+from saddlescope.checks import FloatArray, float_array, real_array
 from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import Numbers
-from saddlescope.measure._curves import as_numpy, checked_curves
+from saddlescope.measure._curves import checked_curves
 
 # Records on either side of a crossing that the cubic is drawn through.
 _NEAR = 4
@@ -71,16 +71,16 @@ def drop_times(
     [nan, 2.5]
     """
     rows, times = checked_curves("loss", loss, time)
-    heights = real_array("levels", as_numpy(levels), (None,))
+    heights = real_array("levels", levels, (None,))
     return first_crossing(rows[..., None, :], (heights[:-1] + heights[1:]) / 2, times)
 
 
 def _facing_down(curves: FloatArray, level: Numbers, rising: bool) -> tuple[FloatArray, FloatArray]:
     """Curves [..., T] that fall, and the level of each [...]."""
+    levels = float_array("level", level)
     try:
-        levels = np.asarray(as_numpy(level), dtype=np.float64)
         shape = np.broadcast_shapes(curves.shape[:-1], levels.shape)
-    except (TypeError, ValueError):
+    except ValueError:
         allowed = f"must be numbers that broadcast with {curves.shape[:-1]}, the axes before T"
         raise InvalidInput("level", level, allowed) from None
     sign = -1.0 if rising else 1.0

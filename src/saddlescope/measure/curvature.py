@@ -153,9 +153,9 @@ def _measured(
     if smoothing is None:
         width, smooth, marked = _narrowest(even, rises)
     else:
-        share = number("smoothing", smoothing, above=0.0)
-        if share > 0.25:
-            raise InvalidInput("smoothing", smoothing, "must be a share of the axis, at most 0.25")
+        share = number("smoothing", smoothing)
+        if not 1e-6 <= share <= 0.25:
+            raise InvalidInput("smoothing", smoothing, "must be a share of the axis, 1e-6 to 0.25")
         width = share * points
         smooth, marked, _ = _stages_at(even, width, rises)
     moments = np.exp(grid) if axis is CurvatureAxis.LOG_TIME else grid

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from saddlescope.checks import AnyArray
+from saddlescope.checks import AnyArray, listed
 from saddlescope.errors import InvalidInput, SaddlescopeError
 
 if TYPE_CHECKING:
@@ -233,11 +233,8 @@ class Audience:
     """All observers of one job, of which none can cost it its result."""
 
     def __init__(self, observers: object) -> None:
-        if isinstance(observers, AbstractObserver) or callable(observers):
-            raise InvalidInput("observers", observers, "must be a list of observers")
-        if not isinstance(observers, Iterable) or isinstance(observers, str | bytes):
-            raise InvalidInput("observers", observers, "must be a list of observers")
-        self._present = [_as_observer(observer) for observer in observers]
+        given = listed("observers", observers, "must be a list of observers")
+        self._present = [_as_observer(observer) for observer in given]
         self._begun: list[AbstractObserver] = []
 
     @property

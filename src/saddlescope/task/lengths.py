@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.checks import FloatArray, real_array, whole_number
+from saddlescope.checks import FloatArray, is_single, listed, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
@@ -19,7 +20,8 @@ _ALLOWED = "must be a whole number, at least 1, or lengths with their probabilit
 class ContextLengths:
     """A distribution of the context length N; each prompt is normalised by its own N.
 
-    `lengths` are the values of N, `probabilities` how often each comes.
+    `lengths` are the values of N, `probabilities` how often each comes: equally often by default.
+    A mapping of lengths to probabilities gives both.
 
     >>> ContextLengths.uniform(1, 2).mean_inverse
     0.75
@@ -29,12 +31,12 @@ class ContextLengths:
     probabilities: FloatArray
 
     def __init__(self, lengths: object, probabilities: object = None) -> None:
-        try:
-            values = [whole_number("context_length", length) for length in lengths]  # type: ignore
-        except TypeError:
-            raise InvalidInput("context_length", lengths, _ALLOWED) from None
+        if isinstance(lengths, Mapping) and probabilities is None:
+            lengths, probabilities = list(lengths), list(lengths.values())
+        given = listed("context_length", lengths, _ALLOWED)
+        values = [whole_number("context_length", length) for length in given]
         if not values or len(set(values)) != len(values):
-            raise InvalidInput("context_length", lengths, "must hold distinct lengths")
+            raise InvalidInput("context_length", lengths, "must hold a length or more, each once")
         shares = real_array(
             "probabilities",
             np.full(len(values), 1 / len(values)) if probabilities is None else probabilities,
@@ -51,11 +53,9 @@ class ContextLengths:
             return value
         if isinstance(value, str):
             return cls.parse(value)
-        if isinstance(value, dict):
-            return cls(list(value), list(value.values()))
-        if isinstance(value, list | tuple | np.ndarray):
-            return cls(value)
-        return cls([whole_number("context_length", value)])
+        if is_single("context_length", value) and not isinstance(value, Mapping):
+            return cls([whole_number("context_length", value)])
+        return cls(value)
 
     @classmethod
     def uniform(cls, low: int, high: int) -> ContextLengths:

@@ -68,7 +68,7 @@ def follow(
             events=None if until is None else event,
         )
     if not solved.success:
-        _give_up(name, float(solved.t[-1]) if solved.t.size else 0.0, "in float64")
+        _give_up(name, float(solved.t[-1]) if len(solved.t) else 0.0, "in float64")
     times = [] if until is None else solved.t_events[0]
     return Followed(np.asarray(solved.y), float(times[0]) if len(times) else None)
 

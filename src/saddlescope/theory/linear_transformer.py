@@ -25,7 +25,7 @@ from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import Spectrum
 from saddlescope.theory._following import follow
-from saddlescope.theory.parametrisation import given_times
+from saddlescope.theory.parametrisation import check_size, given_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,9 +285,10 @@ def _half_times(
     g = np.sqrt(1 + kappa_squared)
     # tanh x = g(ρ − 1)/(rest of the equation), and x = ½ ln((rest + …)/(rest − …)).
     rest = saturation * (minus - reached) / 2
-    ratio = (1 - g + rho * (1 + g) + rest) / (1 + g - rho * kappa_squared / (1 + g) + rest)
+    above = 1 - g + rho * (1 + g) + rest
+    below = 1 + g - rho * kappa_squared / (1 + g) + rest
     time = np.full_like(s, np.nan)
-    time[rises] = np.log(ratio[rises]) / (2 * g[rises] * s[rises] ** 2)
+    time[rises] = np.log(above[rises] / below[rises]) / (2 * g[rises] * s[rises] ** 2)
     return time
 
 
@@ -295,4 +296,5 @@ def _per_mode(field: str, value: object, dimension: int) -> FloatArray:
     array = real_array(field, value)
     if array.shape not in ((), (dimension,)):
         raise InvalidInput(f"{field}.shape", array.shape, f"must be () or ({dimension},)")
+    check_size(field, array)
     return np.broadcast_to(array, (dimension,))

@@ -22,6 +22,7 @@ from saddlescope.task import AbstractTask, Prompts, Statistics
 GivenWeights: TypeAlias = Mapping[str, ArrayLike]
 """Named weights as a user gives them."""
 
+_LARGEST_START = 1e75
 # What odd moments that vanish may leave, of the largest moment.
 _ROUNDING = 1e-12
 
@@ -36,6 +37,12 @@ def population_law(task: object) -> AbstractTask:
     if not isinstance(task, AbstractTask):
         raise InvalidInput("task", task, "must be a task such as InContextRegression")
     return task
+
+
+def check_size(field: str, value: ArrayLike) -> None:
+    """Raise where the fourth power of a start is too large for float64."""
+    if (np.abs(value) > _LARGEST_START).any():
+        raise InvalidInput(field, value, f"must be at most {_LARGEST_START:g} in size")
 
 
 def given_times(times: object, *, rising: bool = True) -> FloatArray:
@@ -105,6 +112,14 @@ def check_blocks(model: AbstractAttention, task: object) -> None:
             f"all blocks of {model!r} learn on {law!r}, whose odd moments do not vanish, so that "
             "its effective map is not all there is (T5); see one_head and block_optimum (T6, T10)"
         )
+
+
+def given_heads(weights: object) -> int:
+    """How many heads weights of merged attention have; 1 where they are no such weights."""
+    if not isinstance(weights, Mapping) or "v" not in weights:
+        return 1
+    shape = real_array("weights['v']", weights["v"]).shape
+    return max(shape[-1], 1) if shape else 1
 
 
 def one_seed(model: AbstractAttention, weights: GivenWeights, dimension: int) -> Weights:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,8 @@ from saddlescope.theory.landscape._modes import modes
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     check_blocks,
+    check_size,
+    given_heads,
     given_times,
     is_merged,
     normalised_ensemble,
@@ -109,6 +110,7 @@ def initial_growth(
         check_blocks(_merged(model), law)
         gain = model.gain(law.fixed_length)
     scale = number("init_scale", init_scale, above=0.0) * gain**0.5
+    check_size("init_scale", scale)
     amplitude = scale**2 * (1 + 1 / law.dimension**2) / 4
     return InitialGrowth(amplitude, scale, 2 * scale**2 - 2 * amplitude)
 
@@ -129,8 +131,7 @@ def _along_drive(
 ) -> tuple[Weights, FloatArray, float]:
     """Normalised weights, the drive as a matrix of length one, and its length."""
     if model is None:
-        given = isinstance(weights, Mapping) and np.ndim(weights.get("v", 0)) == 1
-        model = MergedAttention(max(np.size(weights["v"]), 1) if given else 1)
+        model = MergedAttention(given_heads(weights))
     return normalised_weights(_merged(model), task, weights), *_direction(task)
 
 

@@ -12,6 +12,7 @@ from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, AlignedRegression
 from saddlescope.theory.linear_transformer import coupled_modes, coupled_velocity
+from saddlescope.theory.parametrisation import check_size
 
 # Prompts behind the covariance of one prompt's velocity: it is known to some 5 per cent.
 _PROMPTS = 2000
@@ -38,6 +39,7 @@ class BatchSpread:
     r"""The standard deviation of $a_\alpha$: batches are finite."""
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def batch_spread(
     task: object, start: float, learning_rates: object, steps: int, batch_size: int
 ) -> BatchSpread:
@@ -59,6 +61,7 @@ def batch_spread(
     """
     law = _aligned(task)
     begin = number("start", start, above=0.0)
+    check_size("start", begin)
     rates = real_array("learning_rates", learning_rates, (None,))
     if not rates.size or (rates <= 0).any():
         raise InvalidInput("learning_rates", learning_rates, "must be above 0, one at least")
@@ -88,6 +91,8 @@ def batch_spread(
     slope = np.concatenate([_diagonals(ended.q), _diagonals(ended.p)], axis=2)
     shift = np.einsum("tdz,tz->td", slope, np.array(biases))
     variance = np.einsum("tdz,tzy,tdy->td", slope, np.array(covariances), slope)
+    if not np.isfinite(variance).all():
+        raise InvalidInput("start", start, "is too large: the spread leaves float64")
     return BatchSpread(time, shift, np.sqrt(variance))
 
 

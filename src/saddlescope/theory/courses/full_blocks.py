@@ -17,7 +17,7 @@ from saddlescope.attention.formulas.blocks import split_coefficients
 from saddlescope.checks import real_array
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Statistics
-from saddlescope.theory.parametrisation import GivenWeights, population_law
+from saddlescope.theory.parametrisation import GivenWeights, given_heads, population_law
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,8 @@ def one_head(task: object, weights: GivenWeights) -> Weights:
     """
     statistics = _statistics(task)
     size = statistics.dimension
-    heads = np.shape(weights["v"])[-1] if "v" in weights and np.ndim(weights["v"]) else 1
-    start = MergedAttention(heads, blocks="full").check_weights(weights, size)
+    model = MergedAttention(given_heads(weights), blocks="full")
+    start = model.check_weights(weights, size)
     left, _, right = np.linalg.svd(drive_matrix(statistics))
     value, column = left[:, 0], right[0]
     rows = np.concatenate([start["nu"], start["v"][..., None]], axis=-1)

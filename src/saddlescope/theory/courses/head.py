@@ -10,7 +10,7 @@ from jaxtyping import Float
 from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.landscape._modes import modes
-from saddlescope.theory.parametrisation import given_times
+from saddlescope.theory.parametrisation import check_size, given_times
 
 _ROOT_THREE = np.sqrt(3.0)
 # Where 2u³ − u⁶ = ½: the loss is midway down the drop.
@@ -61,6 +61,7 @@ def head_time_course(task: object, direction: int, start: float, times: object) 
     value = number("start", start)
     if value == 0:
         raise InvalidInput("start", start, "must not be zero: the head would stay there")
+    check_size("start", value)
     time = given_times(times, rising=False)
     rest = float(np.cbrt(task_modes.amplitude[mode]))
     rate = float(task_modes.drive[mode]) * rest

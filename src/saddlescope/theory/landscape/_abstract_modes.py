@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from saddlescope.checks import FloatArray, whole_number
+from saddlescope.checks import FloatArray, listed, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import SAME_EIGENVALUE
 
@@ -101,9 +101,8 @@ class AbstractModes(abc.ABC):
 
     def subset(self, members: object) -> tuple[int, ...]:
         """A valid set of modes: each one once, in rising order, all of them learnable."""
-        if not isinstance(members, Iterable):
-            raise InvalidInput("subset", members, "must hold numbers of eigenvectors")
-        modes = [whole_number("subset", member, at_least=0) for member in members]
+        given = listed("subset", members, "must be eigenvectors, counted from 0")
+        modes = [whole_number("subset", member, at_least=0) for member in given]
         if len(set(modes)) != len(modes) or (modes and max(modes) >= self.dimension):
             raise InvalidInput(
                 "subset", members, f"must name eigenvectors 0 to {self.dimension - 1}, each once"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
+from saddlescope.setting.kinds import check_part
 from saddlescope.theory.parametrisation import (
     GivenWeights,
     one_seed,
@@ -48,6 +51,7 @@ def conserved_quantities(model: AbstractAttention, weights: GivenWeights) -> Wei
     >>> balances["key_query_balance"].tolist(), balances["key_value_balance"].tolist()
     ([[8.0]], [5.0])
     """
+    check_part("model", model)
     axes = model.axes
     if not isinstance(weights, Mapping) or set(weights) != set(axes):
         got = sorted(weights) if isinstance(weights, Mapping) else weights
@@ -82,5 +86,8 @@ def descent_drift(
     force = law.moments().force(linear.effective_map(checked, gain))
     speed = linear.conserved(linear.pull_back(checked, gain * force))
     step_time = 2 * rate * model.time_unit(gain)
-    per_step = {name: 4 * rate**2 * value for name, value in speed.items()}
+    with np.errstate(over="ignore", invalid="ignore"):
+        per_step = {name: 2 * rate * (2 * rate * value) for name, value in speed.items()}
+    if not all(np.isfinite(change).all() for change in per_step.values()):
+        raise InvalidInput("learning_rate", learning_rate, "takes the drift beyond float64")
     return DescentDrift(per_step, {name: value / step_time for name, value in per_step.items()})

@@ -96,7 +96,7 @@ def escape_direction(
     >>> round(escape_direction(model, task, [1]).rate, 4)
     0.0324
     """
-    members = tuple(subset)
+    members = any_modes(task).subset(subset)
     ways = escape_directions(model, task, members)
     if not ways:
         raise TheoryDoesNotApply(
