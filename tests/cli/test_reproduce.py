@@ -50,7 +50,7 @@ def test_the_list_names_every_figure_and_its_flags(capsys: pytest.CaptureFixture
 def test_a_figure_in_another_setting(capsys: pytest.CaptureFixture[str]) -> None:
     answer = Answer(capsys, *SMALL)
     assert (answer.code, answer.err) == (0, "")
-    assert "holds: Z 24, 59: every plateau lies at the loss of its fixed point (T7)" in answer.out
+    assert "holds: Z 24, 59: each plateau lies at the loss of its fixed point (T7)" in answer.out
     assert "9 claims about 1 figure, 9 as expected" in answer.out
     folder = Path("out/reproduction")
     assert (folder / "index.html").is_file()

@@ -22,7 +22,7 @@ def test_two_tables_above_and_two_in_the_figure(tmp_path: Path) -> None:
     for level in ("h2", "h3"):
         published, ours = (
             page.index(f"<{level}>{heading}</{level}>")
-            for heading in ("As published", "Criteria of ours")
+            for heading in ("As published", "Our own criteria")
         )
         assert published < page.index("Z Figure 3: the order", published) < ours
         assert "the drift" in page[ours:]
@@ -31,7 +31,7 @@ def test_two_tables_above_and_two_in_the_figure(tmp_path: Path) -> None:
 def test_no_table_is_empty(tmp_path: Path) -> None:
     page = page_of(tmp_path, OURS)
     assert "As published" not in page
-    assert page.count("Criteria of ours") == 2
+    assert page.count("Our own criteria") == 2
 
 
 def test_departures_are_listed_with_the_figure(tmp_path: Path) -> None:

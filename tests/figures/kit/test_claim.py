@@ -124,3 +124,9 @@ def test_a_claim_shows_its_verdict_and_its_numbers() -> None:
     html = known._repr_html_()
     assert "<b>fails</b>: a &lt; b" in html
     assert "x &gt; y" in html
+
+
+def test_a_bound_near_one_is_not_rounded_across_its_number() -> None:
+    assert at_least("a", [0.99984, 0.99991], 1 - 5e-4).summary == "least 0.99984, at least 0.9995"
+    assert at_most("a", 1.0000004, 1.0000005).summary == "1.0000004, at most 1.0000005"
+    assert at_most("a", 0.2, 0.2).summary == "0.2, at most 0.2"

@@ -81,7 +81,7 @@ def test_the_data_set_has_verdicts() -> None:
 def test_tables_have_a_line_a_claim() -> None:
     lines = str(CLAIMS).splitlines()
     assert len(lines) == 3 + len(CLAIMS)
-    assert lines[0] == "Criteria of ours"
+    assert lines[0] == "Our own criteria"
     assert lines[1].split() == ["verdict", "expected", "claim", "numbers"]
     assert lines[3].startswith("holds")
     html = CLAIMS._repr_html_()
@@ -92,7 +92,7 @@ def test_tables_have_a_line_a_claim() -> None:
 def test_what_was_published_and_what_is_ours_stand_in_tables_of_their_own() -> None:
     published = CLAIMS[2].stated_in("Z 17")
     both = Claims((CLAIMS[0], published))
-    assert list(both.tables) == ["As published", "Criteria of ours"]
+    assert list(both.tables) == ["As published", "Our own criteria"]
     assert list(both.published) == [published]
     assert list(both.ours) == [CLAIMS[0]]
     above, below = str(both).split("\n\n")

@@ -13,10 +13,13 @@ from saddlescope.figures.zhang.fig3 import Figure3
 from saddlescope.figures.zhang.staircase import STAIRCASE
 
 QUICK = Figure3(STAIRCASE.replace(seeds=(3, 8), until=12_000.0, points=800))
-LEVELS = "every plateau lies at the loss of its fixed point (T7)"
+LEVELS = "each plateau lies at the loss of its fixed point (T7)"
 ORDER = "eigenvectors are learned in falling order of eigenvalue"
-KEYS = "|cos| of the learning head's key with its eigenvector, on the plateau after"
-CONSERVED = "conserved quantities drift by at most (T14)"
+KEYS = (
+    "on the plateau after a drop, the key of the head that has learned lies along its eigenvector: "
+    "|cos|"
+)
+CONSERVED = "conserved quantities stay constant (T14): largest drift"
 
 
 def failed(figure: Figure3 = QUICK) -> set[str]:

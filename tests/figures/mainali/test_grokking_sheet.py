@@ -66,10 +66,10 @@ def test_what_holds_of_a_run_that_groks():
 @pytest.mark.parametrize(
     ("changes", "failing"),
     [
-        ({"memorises": 400}, "it generalises long after it has memorised"),
-        ({"ov": 200, "qk": 700}, "the OV subspace distance falls late"),
-        ({"ov": 650, "qk": 900, "generalises": 300}, "and no later than with it"),
-        ({"qk": 400}, "the QK subspace distance falls later still"),
+        ({"memorises": 400}, "the model generalises long after it has memorised"),
+        ({"ov": 200, "qk": 700}, "the OV subspace distance is halved late"),
+        ({"ov": 650, "qk": 900, "generalises": 300}, "the OV subspace distance is halved no later"),
+        ({"qk": 400}, "the QK subspace distance is halved later still"),
     ],
 )
 def test_each_claim_about_times_can_fail(changes, failing):

@@ -131,62 +131,65 @@ class AnyCovariances(AbstractFigure):
         counted = data["random_index"].to_numpy()
         return (
             within(
-                "every plateau lies at its level, tr(Σ_wΛ_q) − Σ σ_d² (T19)",
+                "each plateau lies at its predicted level, tr(Σ_wΛ_q) − Σ σ_d² (T19): measured "
+                "against predicted loss",
                 data["plateau_loss"].to_numpy()[reached],
                 levels[reached],
                 5e-5,
             ),
             at_most(
-                "the first head, grown to a tenth of its length, lies along the singular vectors "
-                "of the drive: angle of key and query, degrees (T18)",
+                "when the first head has grown to a tenth of its final length, it lies along "
+                "the top singular vectors of the drive (T18): angle of its key and of its "
+                "query, degrees",
                 data["angle_growing"],
                 1.2,
             ),
             at_most(
-                "on the plateau after the first drop it lies along those of the fixed point, "
-                "degrees (T19)",
+                "on the plateau after the first drop, that head lies along the singular vectors "
+                "of the fixed point (T19): angle of its key and of its query, degrees",
                 data["angle_settled"],
                 0.003,
             ),
             within(
-                "between the two its key and its query turn by the angle between these vectors, "
-                "degrees",
+                "in between, its key and its query turn by the angle between these two pairs of "
+                "vectors: measured against predicted angle, degrees",
                 data["angle_turned"],
                 np.broadcast_to(turned, data["angle_turned"].shape),
                 1.2,
             ),
             relatively_within(
-                "the first drop comes when T18 says, with K of one run of a single head, at the "
-                "smallest scale",
+                "at the smallest scale the first drop comes at T18's time, its constant K taken "
+                "from one run of a single head",
                 data["first_drop"].isel(smallest),
                 data["predicted_first_drop"].isel(smallest).to_numpy(),
                 2e-6,
             ),
             at_most(
-                "its error falls with the square of the scale: error/w² at every scale",
+                "the error of that time falls as w²: relative error/w² at every scale",
                 errors / scale[:, None] ** 2,
                 0.2,
             ),
             at_least(
-                "the delay of a head that would not turn errs by so many times as much",
+                "ignoring that the head turns makes the error many times as large: ratio of the "
+                "two errors",
                 unturned / errors,
                 10.0,
             ),
             equal(
-                "negative eigenvalues of the Hessian at each fixed point: as many as pairs of a "
-                "learned and an unlearned mode of larger σ (T19)",
+                "the Hessian at each fixed point has one negative eigenvalue for each pair of a "
+                "learned mode and an unlearned mode of larger σ (T19)",
                 data["hessian_index"],
                 data["inversions"],
                 "fixed points as predicted",
             ),
             equal(
-                "… and at every fixed point of random tasks",
+                "the same at every fixed point of tasks with random covariances (T19)",
                 counted[:, 0],
                 counted[:, 1],
                 "fixed points as predicted",
             ),
             equal(
-                "of the drops after the first the theory states no time, and says so",
+                "the theory declines to predict a time for any drop after the first",
                 data["later_refused"],
                 1,
             ),

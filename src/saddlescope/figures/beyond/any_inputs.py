@@ -95,50 +95,52 @@ class AnyInputs(AbstractFigure):
         stops = data["visited_loss"].shape
         return (
             within(
-                "a_d = λ_d²(1 + (1 + γ + tr Λ/λ_d)/N): every level (T20)",
+                "the levels of the loss are those with a_d = λ_d²(1 + (1 + γ + tr Λ/λ_d)/N) (T20)",
                 data["level_loss"],
                 formula,
                 1e-12,
             ),
             within(
-                "every plateau of separate attention lies at its level (T20)",
+                "each plateau of separate attention lies at its predicted level (T20)",
                 plateaus[seen],
                 np.broadcast_to(formula[:, None, 1:], seen.shape)[seen],
                 1e-6,
             ),
             at_most(
-                "on drawn prompts the maps of all fixed points on the way have the loss of T20: "
-                "distance in standard errors",
+                "on sampled prompts, the effective maps of the fixed points on the path have "
+                "the loss that T20 predicts: difference in standard errors",
                 np.abs(data["drawn_loss"] - formula) / data["drawn_error"],
                 4.0,
             ),
             at_least(
-                "of the heaviest tail they have not the loss of Gaussian inputs: distance of the "
-                "last level in standard errors",
+                "with the heaviest-tailed inputs that loss is not the one of Gaussian inputs: "
+                "difference at the last level, in standard errors",
                 gaussian[-1],
                 10.0,
             ),
             relatively_within(
-                "drops come when predicted from the initial weights alone (T13, T20)",
+                "drops come at the times predicted from the initial weights alone (T13, T20)",
                 times[seen],
                 data["predicted_drop_time"].to_numpy()[seen],
                 3e-3,
             ),
             within(
-                "the first drop is shifted by −κ/c₁ times the change of ξ₁^(−1/3), against that of "
-                "the first law (T18, T20)",
+                "relative to the first input law, the first drop is shifted by −κ/c₁ times the "
+                "change of ξ₁^(−1/3) (T18, T20)",
                 first - first[:1],
                 np.broadcast_to((delay[0] - delay)[:, None], first.shape),
                 2e-3,
             ),
             at_most(
-                "no law moves a drop by more than a hundredth of its time on Gaussian inputs",
+                "no input law moves a drop by more than a hundredth of its time on Gaussian "
+                "inputs: relative shift",
                 np.abs(times / times[nearest] - 1)[np.isfinite(times / times[nearest])],
                 0.01,
             ),
             missing_claim(data),
             at_most(
-                "merged attention follows D + 1 scalars at all times (T10, T20): largest error",
+                "the loss of merged attention follows D + 1 scalar equations at all times (T10, "
+                "T20): largest error",
                 abs(data["merged_loss"] - data["merged_predicted_loss"]).max("merged_time"),
                 5e-6,
             ),
@@ -148,15 +150,20 @@ class AnyInputs(AbstractFigure):
                 np.broadcast_to(every[:, -1:], last.shape),
                 1e-9,
             ),
-            equal("where two laws reverse the orders no path is stated", data["path_refused"], 1),
             equal(
-                "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17, T20)",
+                "where two input laws make the order of the drives differ from that of the drops, "
+                "the theory declines to predict a path",
+                data["path_refused"],
+                1,
+            ),
+            equal(
+                "in that case every seed visits the fixed points ∅, {1}, {2}, {1, 2} (T17, T20)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], stops),
                 "visits in this order",
             ),
             within(
-                "at each of these its loss is that of the fixed point (T20)",
+                "at each of these visits the loss is that of the fixed point (T20)",
                 data["visited_loss"],
                 np.broadcast_to(data["point_loss"], stops),
                 6e-4,

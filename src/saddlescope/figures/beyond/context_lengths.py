@@ -119,42 +119,50 @@ class ContextLengthsFigure(AbstractFigure):
         spread = times.max(axis=0)[everywhere] / times.min(axis=0)[everywhere] - 1
         return (
             at_most(
-                "on the law of random lengths the loss is that at N = 1/E[1/N] (T2): distance",
+                "averaged over random context lengths, the loss is that of the fixed length N = "
+                "1/E[1/N] (T2): difference",
                 abs(data["random_loss"] - data["reference_loss"]).max(("seed", "time")),
                 1e-9,
             ),
             relatively_within(
-                "trained on prompts of random length it ends at that N's last level (T7)",
+                "trained on prompts of random length, attention ends at the last level of that "
+                "fixed length (T7)",
                 ends,
                 np.broadcast_to(data["reference_level"][-1], ends.shape),
                 error,
             ),
             at_least(
-                "and not at that of the mean length: end over its last level",
+                "it does not end at the last level of the mean length: final loss over that level",
                 ends / data["mean_length_level"],
                 1.05,
             ),
             relatively_within(
-                "its first drop comes when that of the fixed length comes",
+                "its first drop comes when that of training at the fixed length does",
                 sampled,
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
             # On the same prompts, so that their noise is in both.
             relatively_within(
-                "divided by N + 1, as in the authors' option for lengths that vary, it ends lower "
-                "than divided by N, as E[g]² over E[g²(1 + (1 + tr Λ/λ)/N)] says, g = N/(N + 1)",
+                "divided by N + 1 (the authors' option for varying lengths) attention ends "
+                "lower than divided by N: final losses in the ratio E[g]²/E[g²(1 + (1 + tr "
+                "Λ/λ)/N)], g = N/(N + 1)",
                 data["token_loss"].isel(time=-1).min("seed") / ends[-1],
                 float(data["token_level"] / data["reference_level"][-1]),
                 0.01,
             ),
-            level_claim("plateaus lie at T7's levels at every N, from 1 up", data, seen, 8e-4),
+            level_claim("plateaus lie at T7's levels at every N, down to N = 1", data, seen, 8e-4),
             timing_claim(
-                "drops come when predicted from the initial weights alone, at every N (T13)",
+                "drops come at the times predicted from the initial weights alone, at every N "
+                "(T13)",
                 data,
                 0.008,
             ),
-            at_most("N hardly decides when: spread of each drop's time over all N", spread, 0.02),
+            at_most(
+                "drop times hardly depend on N: relative spread of each drop's time over all N",
+                spread,
+                0.02,
+            ),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

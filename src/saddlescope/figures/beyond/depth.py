@@ -115,37 +115,41 @@ class Depth(AbstractFigure):
         order, predicted_order = self._orders(data)
         return (
             equal(
-                "algorithm nearest at the end (least squares is the last in the list): one step "
-                "of preconditioned descent with one layer, least squares with more",
+                "the algorithm nearest to the trained model is one step of preconditioned "
+                "gradient descent with one layer, least squares (the last in the list) with "
+                "more: its number in the list",
                 final + 1,
                 goal.broadcast_like(final) + 1,
                 "runs end there",
             ),
             equal(
-                "before, it is nearest to 0, 1, ... D - 2 principal components, then one step: "
-                "order of the middle of the time that each is nearest, for each depth and seed",
+                "earlier in training the nearest algorithm is principal component regression "
+                "with 0, 1, … D − 2 components, then one step of descent: order of the "
+                "midpoints of the times at which each is nearest, by depth and seed",
                 order,
                 predicted_order,
             ),
             at_most(
-                "one layer ends at its optimum (Z 16): distance as a share of the labels' power",
+                "one layer ends at its optimum: distance of its predictions as a share of the "
+                "labels' power",
                 one["step_distance"] / data["label_power"],
                 4e-4,
             ).stated_in("Z 16"),
             relatively_within(
-                "there its error on held-out prompts is the least of one layer (T7)",
+                "with one layer the final error on held-out prompts is the least possible (T7)",
                 one["error"],
                 data["one_layer_loss"].item(),
                 _PROBE_ERROR,
             ),
             at_least(
-                "every layer more has less error on held-out prompts, in every seed: by so many "
-                "standard errors",
+                "each additional layer lowers the error on held-out prompts, in every seed: by "
+                "how many standard errors",
                 deep["gain"],
                 3.0,
             ),
             at_most(
-                "two layers and more have at most half the least error of one (T7)",
+                "with two or more layers the error is at most half the least one of a single "
+                "layer (T7): ratio",
                 deep["error"] / data["one_layer_loss"],
                 0.5,
             ),

@@ -92,40 +92,42 @@ class DormantHeads(AbstractFigure):
         small = scale <= 0.01
         return (
             at_most(
-                "while a head is dormant v² = F(θ): error, as a share of F(θ) + F(0) (T18)",
+                "while a head is dormant, v² = F(θ) (T18): error as a share of F(θ) + F(0)",
                 (np.abs(data["value"].to_numpy() ** 2 - potential) / whole)[dormant],
                 1.5e-4,
             ),
             equal(
-                "heads turn back where F has a root ahead of them, and no others do",
+                "the heads that turn back are those for which F has a root ahead of them",
                 np.isfinite(data["measured_turning_point"]),
                 turns,
             ),
             relatively_within(
-                "they turn at that root",
+                "they turn back at that root: θ of the turn",
                 data["measured_turning_point"].to_numpy()[turns],
                 data["turning_point"].to_numpy()[turns],
                 1e-5,
             ),
-            at_most("and once at most", turned.sum(axis=1), 1),
+            at_most("no head turns back more than once: turns of a head", turned.sum(axis=1), 1),
             relatively_within(
-                "each head runs away when its integral says",
+                "each head runs away at the time that its integral gives",
                 data["measured_runaway"],
                 data["runaway"].to_numpy(),
                 1e-4,
             ),
             at_most(
-                "first drops of w ≤ .01: the worst relative error of the quadrature (T18)",
+                "first drops at w ≤ .01 come at the times given by quadrature (T18): largest "
+                "relative error",
                 error[small, :, 0],
                 2e-5,
             ),
             at_most(
-                "later drops: the median error over the scale w, at each scale (T18)",
+                "later drops come at the times given by quadrature up to order w (T18): median "
+                "relative error/w, at each scale",
                 np.nanmedian(error[:, :, 1:], axis=(1, 2)) / scale,
                 0.4,
             ),
             equal(
-                "drops that do not come by the end are those predicted not to",
+                "the drops that do not come by the end of the run are those predicted not to",
                 np.isfinite(data["drop_time"]),
                 np.isfinite(data["predicted_drop_time"]),
                 "drops come, or do not, as predicted",

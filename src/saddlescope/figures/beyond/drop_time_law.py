@@ -96,27 +96,30 @@ class DropTimeLawFigure(AbstractFigure):
         ]
         return (
             at_most(
-                "quantiles of 5 to 95 % are the law's, in standard errors of the sample (T18)",
+                "the 5 to 95 % quantiles of the drop times are those of the law (T18): "
+                "difference in standard errors of the sample",
                 np.abs(share - _SHARES) / np.sqrt(_SHARES * (1 - _SHARES) / count),
                 3.0,
             ),
             at_most(
-                "the distance of Kolmogorov and Smirnov from the law, times √n",
+                "Kolmogorov–Smirnov distance between the drop times and the law, times √n",
                 np.sqrt(count) * np.abs(_steps(count) - dropped[:, :, None]).max(axis=(1, 2)),
                 _CRITICAL,
             ),
             at_most(
-                "that of the times of the runaway, in units of 1/w, from the law's curve, times √n",
+                "Kolmogorov–Smirnov distance between the runaway times, in units of 1/w, and "
+                "the law's one curve for all scales, times √n",
                 np.sqrt(count) * _curve_distances(data),
                 _CRITICAL,
             ),
             at_most(
-                "that between the samples of any two scales, times √(n/2)",
+                "Kolmogorov–Smirnov distance between the samples at any two scales, times √(n/2)",
                 np.sqrt(count / 2) * np.array(pairs),
                 _CRITICAL,
             ),
             at_most(
-                "starts that have not dropped by the time when one in a thousand should not have",
+                "share of starts that have not dropped by the time when the law leaves one in a "
+                "thousand",
                 np.isinf(runaway).mean(axis=1),
                 (1 - _LAST_SHARE) + 3 * np.sqrt((1 - _LAST_SHARE) / count),
             ),

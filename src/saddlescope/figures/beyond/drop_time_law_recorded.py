@@ -73,17 +73,19 @@ class DropTimeLawRecorded(AbstractFigure):
         left = 1 - data[["share", "law"]].sel(time=data.attrs["until"])
         return (
             at_most(
-                "the share that has dropped by each time is the law's, in standard errors (T18)",
+                "the share of starts that have dropped by each time is the law's (T18): "
+                "difference in standard errors",
                 apart / data["error"].to_numpy(),
                 4.0,
             ),
             at_most(
-                "the median of that difference, in standard errors",
+                "median over all times of that difference, in standard errors",
                 float(np.median(apart / data["error"])),
                 2.0,
             ),
             at_most(
-                "starts that have not dropped at the end against the law's, in millionths",
+                "share of starts that have not dropped by the end of the run: difference from "
+                "the law, in millionths",
                 1e6 * abs(float(left["share"] - left["law"])),
                 10.0,
             ),

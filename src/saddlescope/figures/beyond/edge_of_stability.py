@@ -109,60 +109,71 @@ class EdgeOfStability(AbstractFigure):
         bound = data["rotation_bound"]
         return (
             relatively_within(
-                "on every plateau of a descent below the stable rate the sharpness is T21's",
+                "below the stable rate, the sharpness on each plateau of gradient descent is T21's",
                 data["plateau_sharpness"].to_numpy()[seen],
                 expected[seen],
                 2e-4,
             ),
             relatively_within(
-                "below the stable rate descents end at the sharpness of the minimal-norm weights",
+                "below the stable rate, descent ends at the sharpness of the minimal-norm weights",
                 ends[below],
                 np.ones(ends[below].shape),
                 2e-4,
             ),
             relatively_within(
-                "above it they end on the edge of stability, where the sharpness is 2/η",
+                "above the stable rate, descent ends at the edge of stability, where the "
+                "sharpness is 2/η",
                 ends[above],
                 np.broadcast_to(1 / share[above][:, None], ends[above].shape),
                 0.003,
             ),
             within(
-                "and all of them at the least loss",
+                "below and above it, descent ends at the least loss",
                 data["end_loss"],
                 np.full(ends.shape, data["least_loss"].item()),
                 1e-8,
             ),
             at_most(
-                "there no head holds the first eigenvector alone: the largest share of it",
+                "above the stable rate no head holds the first eigenvector alone: the largest "
+                "share of it in one head",
                 data["largest_share"].to_numpy()[above],
                 0.95,
             ),
             relatively_within(
-                "beside the fixed points the excess loss grows by (1 − 2η/η_stable)² a step",
+                "near a fixed point, the excess loss grows by a factor (1 − 2η/η_stable)² a "
+                "step: its logarithm",
                 data["growth"].transpose("plateau", "share"),
                 slopes,
                 1e-3,
             ),
             at_most(
-                "just below its stable rate descent rests at each of them: excess left",
+                "just below the stable rate of a fixed point, descent settles there: excess "
+                "loss left, over its first value",
                 late[0],
                 2e-5,
             ),
-            at_least("just above it descent leaves: excess", late[1], 3e5),
+            at_least(
+                "just above that rate, descent leaves the fixed point: excess loss, over its first "
+                "value",
+                late[1],
+                3e5,
+            ),
             within(
-                "for N ≤ 250 or λ_1/λ_m ≤ 25.9 nothing is sharper than the first head: ratio",
+                "for N ≤ 250 or λ_1/λ_m ≤ 25.9 the first head sets the sharpness: sharpness "
+                "over that of the first head",
                 bound.where(certain, 1.0),
                 np.ones(bound.shape),
                 1e-12,
             ),
             within(
-                "beyond, rotations do: λ = (1, .02), N = 1000 (6.940 over 5.996)",
+                "beyond these bounds, rotations of a head set it: the same ratio at λ = (1, "
+                ".02), N = 1000, predicted 6.940/5.996",
                 data["narrow_bound"].item(),
                 6.940 / 5.996,
                 2e-4,
             ),
             within(
-                "Lanczos' iteration finds the closed form",
+                "Lanczos iteration on the Hessian finds the closed form of this ratio",
                 data["lanczos_bound"],
                 bound.sel(ratio=data["marked_ratio"].to_numpy()),
                 1e-12,

@@ -74,40 +74,45 @@ class MergedAnyCovariance(AbstractFigure):
         last = data["loss"].isel(point=-1)
         return (
             at_most(
-                "the loss follows D + 1 scalars at all times (T10): largest error over the scale",
+                "the loss follows D + 1 scalar equations at all times (T10): largest error over "
+                "the initial scale",
                 (error / data["scale"]).max(("scale", "seed")),
                 _ORDER_OF_ERROR,
             ),
             within(
-                "where inputs are not white the error goes as a power of the scale, 1 (T10)",
+                "where the inputs are not white, that error is proportional to the initial "
+                "scale (T10): exponent",
                 orders,
                 np.ones(orders.shape),
                 0.04,
             ),
             at_most(
-                "white inputs follow the closed form (T9): largest error at the smallest scale",
+                "with white inputs the loss follows the closed form (T9): largest error at the "
+                "smallest scale",
                 error.isel(scale=int(scale.argmin()))[white],
                 4e-9,
             ),
             relatively_within(
-                "the drop comes when predicted from the initial weights (T10)",
+                "the drop comes at the time predicted from the initial weights (T10)",
                 data["drop_time"],
                 data["predicted_drop_time"],
                 4e-4,
             ),
             relatively_within(
-                "the plateau grows as ln(1/w) over the growth rate (T11)",
+                "the length of the plateau grows as ln(1/w) over the growth rate (T11): its "
+                "slope in ln(1/w)",
                 slopes,
                 np.ones(slopes.shape),
                 3e-4,
             ),
             at_most(
-                "the drop comes a constant after the plateau of T11: spread over scales and seeds",
+                "the drop follows T11's end of the plateau by the same delay in every run: "
+                "spread of the delay over scales and seeds",
                 late.max(("scale", "seed")) - late.min(("scale", "seed")),
                 0.003,
             ),
             within(
-                "the loss ends at the least one (T7)",
+                "the loss ends at its minimum (T7)",
                 last,
                 data["level_loss"][:, -1].broadcast_like(last),
                 1e-12,

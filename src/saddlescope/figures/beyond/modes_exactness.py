@@ -106,44 +106,52 @@ class ModesExactness(AbstractFigure):
         coefficient = last["rest_distance"] * float(last["length"])
         return (
             equal(
-                "the logistic's largest error over time, slowest mode, at N = 10, 100, 2000 is "
-                "the stated one (T15)",
+                "the largest error over time of the logistic, for the slowest mode at N = 10, "
+                "100 and 2000, is the one stated in T15",
                 _rounded(data["found_error"].to_numpy()),
                 data["stated_error"],
             ),
-            within("the error falls as 1/N: order in N of each mode (T15)", slope, -1.0, 0.02),
+            within(
+                "the logistic's error falls as 1/N (T15): order in N, for each mode",
+                slope,
+                -1.0,
+                0.02,
+            ),
             equal(
-                "it is largest for the slowest mode, at every N",
+                "the logistic's error is largest for the slowest mode, at every N",
                 data["error"].argmax("mode") + 1,
                 np.full(data.sizes["length"], data.sizes["mode"]),
                 "lengths",
             ),
             # The next order is of the size of tr S/s squared over N.
             within(
-                "N times the fixed points' relative distance tends to (T15)",
+                "the fixed points of the coupled modes differ from the logistic's limits by "
+                "order 1/N (T15): N times the relative difference, at the longest context",
                 coefficient,
                 data["rest_coefficient"],
                 0.015,
             ),
             within(
-                "on the matrix flow the logistic's errors are those of the coupled modes, at every "
-                "N trained (T15)",
+                "the logistic's errors against training of the whole matrices equal those "
+                "against the coupled modes, at every N trained (T15)",
                 data["flow_error"],
                 data["error"].sel(length=data["trained"].to_numpy()).to_numpy(),
                 1e-6,
             ),
             at_most(
-                "flow on whole matrices follows the coupled modes at every N (T15)",
+                "gradient flow on whole matrices follows the coupled modes, at every N (T15): "
+                "largest difference",
                 abs(data["flow_amplitude"] - data["coupled_amplitude"]).max(("time", "mode")),
                 5e-8,
             ),
             at_most(
-                "where the value is frozen the closed form holds from unbalanced starts (T15)",
+                "with the value frozen, the closed form holds from unbalanced starts (T15): "
+                "largest difference",
                 abs(data["frozen_amplitude"] - data["closed_form"]).max(("time", "mode")),
                 1e-9,
             ),
             at_most(
-                "and the balance p² - q² of every single mode is conserved (T15)",
+                "with the value frozen, p² − q² of each mode is conserved (T15): largest drift",
                 data["frozen_drift"],
                 1e-9,
             ),

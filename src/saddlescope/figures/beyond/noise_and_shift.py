@@ -92,45 +92,50 @@ class NoiseAndShift(AbstractFigure):
         last = data["visited"].sizes["stop"]
         return (
             level_claim(
-                "every plateau lies at its level, with noise and shift too (T17)",
+                "each plateau lies at its predicted level, with label noise and covariance "
+                "shift too (T17)",
                 data,
                 _lasting(data),
                 4e-4,
             ),
             equal(
-                "eigenvectors are learned in the order of their drives c = λωκ (T17)",
+                "eigenvectors are learned in falling order of their drives c = λωκ (T17)",
                 data["learned_order"].to_numpy()[seen],
                 order[seen],
                 "drops in order",
             ),
             timing_claim(
-                "drops come when predicted from the initial weights alone (T13, T17)", data, 0.002
+                "drops come at the times predicted from the initial weights alone (T13, T17)",
+                data,
+                0.002,
             ),
             relatively_within(
-                "label noise alone leaves the times of the drops",
+                "label noise alone does not change the drop times: with noise against without",
                 data["drop_time"].isel(case=1).to_numpy()[seen[1]],
                 data["drop_time"].isel(case=0).to_numpy()[seen[1]],
                 6e-4,
             ),
             equal(
-                "where the orders disagree the theory makes no statement of a path, and says so",
+                "where the order of the drives differs from that of the drops, the theory "
+                "declines to predict a path",
                 data["path_refused"],
                 1,
             ),
             equal(
-                "there training visits ∅, {1}, {2}, {1, 2}, in every seed (T17)",
+                "in that case every seed visits the fixed points ∅, {1}, {2}, {1, 2} (T17)",
                 data["visited"],
                 np.broadcast_to([0, 1, 2, 3], (data.sizes["rotating_seed"], last)),
                 "visits in this order",
             ),
             within(
-                "at each of these its loss is that of the fixed point (T17)",
+                "at each of these visits the loss is that of the fixed point (T17)",
                 data["visited_loss"],
                 np.broadcast_to(data["point_loss"], data["visited_loss"].shape),
                 0.002,
             ),
             at_least(
-                "the head that had learned e1 has turned to e2: |cos| of its key, at {1} and {2}",
+                "the head that had learned e1 turns to e2: |cos| of its key with e1 at {1}, "
+                "with e2 at {2}",
                 data["key_alignment"],
                 0.985,
             ),

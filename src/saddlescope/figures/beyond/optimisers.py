@@ -104,36 +104,38 @@ class Optimisers(AbstractFigure):
         order = np.argsort(data["adam_half_time"].to_numpy(), axis=1, kind="stable") + 1
         return (
             relatively_within(
-                "momentum's drops come when the flow's do, a step being 2η/(1−β) of time",
+                "with momentum, drops come when those of the flow do, one step counting as "
+                "2η/(1−β) of time",
                 data["momentum_drop_time"].to_numpy()[seen],
                 data["flow_drop_time"].to_numpy()[seen],
                 0.015,
             ),
             within(
-                "its plateaus, and Adam's end, lie at T7's levels",
+                "the plateaus under momentum, and the final loss under Adam, lie at T7's levels",
                 np.concatenate([rests, ends]),
                 np.concatenate([on_levels, np.full(len(ends), level[-1])]),
                 1.5e-4,
             ),
             within(
-                "flow: the time of the first drop goes as 1/w (T12): exponent",
+                "under gradient flow the time of the first drop goes as 1/w (T12): exponent",
                 _exponents(data, "flow"),
                 -1.0,
                 0.035,
             ),
             within(
-                "Adam: the step of the first drop does not depend on w: exponent",
+                "under Adam the step of the first drop does not depend on w: exponent",
                 _exponents(data, "adam"),
                 0.0,
                 0.015,
             ),
             at_least(
-                "Adam learns together: shares of e2 and e3 when e1 is half learned",
+                "under Adam the eigenvectors are learned together: learned shares of e2 and e3 "
+                "when e1 is half learned",
                 data["adam_others"].isel(direction=slice(1, 3)),
                 0.25,
             ),
             at_most(
-                "Adam hardly rests: share of its descent spent at the levels between",
+                "under Adam the loss hardly rests on the levels: share of its descent spent there",
                 data["adam_rest"],
                 0.25,
             ),
@@ -146,7 +148,9 @@ class Optimisers(AbstractFigure):
                 "heads are tied, and the weaker of them falls back until heads part: 3 of the "
                 "first 24 seeds are out of order"
             ),
-            at_least("Adam does not conserve T14's quantities: drift", data["adam_drift"], 2.0),
+            at_least(
+                "Adam does not conserve T14's quantities: their drift", data["adam_drift"], 2.0
+            ),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

@@ -79,43 +79,45 @@ class SaddleGraphFigure(AbstractFigure):
         lowest = data["lowest_eigenvalue"].to_numpy()
         return (
             equal(
-                "negative eigenvalues of the Hessian at each fixed point: as many as inversions "
-                "(T16)",
+                "the Hessian at each fixed point has one negative eigenvalue for each "
+                "inversion, a learned eigenvector weaker than an unlearned one (T16)",
                 data["hessian_index"],
                 data["inversions"],
                 "fixed points as predicted",
             ),
             at_most(
-                "lowest eigenvalue, as a share of the largest of all, at every point out of order: "
-                "strict saddles (T16)",
+                "fixed points out of order are strict saddles (T16): lowest eigenvalue of the "
+                "Hessian over the largest of all",
                 lowest[others],
                 -0.02,
             ),
             at_least(
-                "lowest eigenvalue, as a share of the largest of all, at every point in order: "
-                "none is negative (T16)",
+                "fixed points in order have no negative eigenvalue (T16): lowest eigenvalue of "
+                "the Hessian over the largest of all",
                 lowest[path],
                 -ZERO,
             ),
             equal(
-                "the fixed point nearest to each plateau of each seed is the next one in order",
+                "the fixed point nearest to plateau m of each seed is the one that has learned "
+                "the m strongest eigenvectors",
                 data["visited"].to_numpy()[reached],
                 np.broadcast_to(path, reached.shape)[reached],
             ),
             at_most(
-                "distance in function space to it, E(ŷ − ŷ_S)², as a share of the first loss",
+                "each plateau lies on that fixed point in function space: E(ŷ − ŷ_S)² as a "
+                "share of the first loss",
                 data["visit_distance"].to_numpy()[reached] / float(data["level_loss"][0]),
                 2e-5,
             ),
             within(
-                "the plateaus lie at its loss (T7)",
+                "each plateau has the loss of that fixed point (T7)",
                 data["plateau_loss"].to_numpy()[reached],
                 np.broadcast_to(data["node_loss"].to_numpy()[path], reached.shape)[reached],
                 6e-5,
             ),
             at_least(
-                "the nearest that any run comes to each point out of order, E(ŷ − ŷ_S)²: more than "
-                "half of the smallest drop",
+                "no run comes near a fixed point out of order: least E(ŷ − ŷ_S)² to each of "
+                "them, against half of the smallest drop",
                 data["least_distance"].to_numpy()[:, others].min(axis=0),
                 0.5 * float(data["level_loss"][-2] - data["level_loss"][-1]),
             ),

@@ -70,17 +70,24 @@ class StaircasePrediction(AbstractFigure):
         seen = np.isfinite(measured)
         error = np.abs(predicted / measured - 1)
         return (
-            at_most("the median relative error of the drop times (T13)", np.nanmedian(error), 2e-5),
+            at_most(
+                "drop times: median relative error of the prediction (T13)",
+                np.nanmedian(error),
+                2e-5,
+            ),
             timing_claim(
-                "every drop comes when predicted from the initial weights alone (T13)", data, 0.01
+                "every drop comes at the time predicted from the initial weights alone (T13)",
+                data,
+                0.01,
             ),
             equal(
-                "starts that do not learn each eigenvector by the end, as many as predicted",
+                "number of starts that do not learn every eigenvector by the end, measured and "
+                "predicted",
                 (~seen).sum(axis=0),
                 (~np.isfinite(predicted)).sum(axis=0),
             ),
             equal(
-                "starts whose missing drops are not the ones predicted to be missing",
+                "number of starts in which the missing drops are not those predicted to be missing",
                 (seen != np.isfinite(predicted)).any(axis=1).sum(),
                 0,
             ),

@@ -124,40 +124,44 @@ class TaskPoolFigure(AbstractFigure):
         slope = np.polyfit(np.log(data["all_tasks"][many]), np.log(excess[many]), 1)[0]
         return (
             relatively_within(
-                "training ends at the pool's best linear predictor, at every K (T6)",
+                "training ends at the loss of the pool's best linear predictor, at every K (T6)",
                 end["pool_loss"],
                 own["best_pool_loss"],
                 0.006,
             ),
             relatively_within(
-                "so does the loss on fresh tasks, at K of D and more",
+                "for K ≥ D, the loss on fresh tasks ends at that of the same predictor (T6)",
                 end["fresh_loss"][enough],
                 own["best_fresh_loss"][enough],
                 3e-4,
             ),
             at_least(
-                "one task is remembered: loss on fresh tasks over that of predicting zero",
+                "a single task is memorised: loss on fresh tasks over that of predicting zero",
                 end["fresh_loss"][count == 1] / zero,
                 1.5,
             ),
             at_most(
-                "many are learned in context: loss on fresh tasks over the pure task's last level",
+                "many tasks are learned in context: final loss on fresh tasks at large K over "
+                "the last level of unlimited tasks",
                 end["fresh_loss"][count >= _MANY] / least,
                 1.03,
             ),
             at_least(
-                "the median over pools falls with K: ratio of each to the next",
+                "the more tasks, the better the pool's best predictor on fresh ones: its loss, "
+                "median over pools, over that at the next K",
                 typical[:-1] / typical[1:],
                 1.0,
             ),
             within(
-                f"the excess over the in-context optimum goes as 1/K from K = {_MANY} on: exponent",
+                f"its mean excess over the in-context optimum goes as 1/K from K = {_MANY} on: "
+                "exponent",
                 slope,
                 -1.0,
                 _EXPONENT_ERROR,
             ),
             at_least(
-                "learning in context is transient: fresh loss at the end over its least, K of D up",
+                "in-context learning is transient for K ≥ D: final loss on fresh tasks over its "
+                "least",
                 (data["fresh_loss"].isel(time=-1) / data["fresh_loss"].min("time"))[enough],
                 1 + _RISE,
             ),

@@ -15,25 +15,25 @@ from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.setting.plain import Plain
 
 Values = ArrayLike | Sequence[object] | DataArray
-"""What is judged: numbers of any shape."""
+"""The numbers that are judged, of any shape."""
 Numbers = float | tuple[object, ...]
-"""They as plain values, nested as their shape is."""
+"""The same as plain values, nested as their shape is."""
 
 
 class Relation(StrEnum):
-    """How what was measured is judged by what was predicted."""
+    """How a measured number is compared with the predicted one."""
 
     WITHIN = "within"
-    """Within the tolerance of it, …"""
+    """Within the tolerance, as an absolute difference."""
     RELATIVE = "relative"
-    """… or within that share of it."""
+    """Within the tolerance, as a share of the predicted number."""
     EQUAL = "equal"
     AT_MOST = "at most"
     AT_LEAST = "at least"
 
 
 class Verdict(StrEnum):
-    """What was found; nothing, or missing numbers, are not judged, which nobody expects."""
+    """The outcome; without numbers, or with some missing, a claim is not judged."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -44,8 +44,8 @@ class Verdict(StrEnum):
 class Claim:
     """What is claimed, what was measured, and whether it holds.
 
-    `expected` is `holds`, or `fails` with the `reason`. `source` is where it was published; without
-    one it is a criterion of ours.
+    `expected` is `holds`, or `fails` with the `reason`. `source` says where it was published; a
+    claim without one is our own criterion.
 
     >>> at_most("drift", 1e-10, 1e-8)
     Claim('drift' holds: 1e-10, at most 1e-08)
@@ -61,10 +61,10 @@ class Claim:
     reason: str = ""
     source: str = ""
     counting: str = "as predicted"
-    """What is said of those of its numbers that are the predicted ones, where they are counted."""
+    """What the numbers that equal their prediction are called when they are counted."""
 
     def stated_in(self, source: str) -> Claim:
-        """The same claim, as it was published there.
+        """The same claim, quoted from a publication.
 
         >>> print(equal("the loss drops once", 1, 1).stated_in("Z section 3.3"))
         holds: Z section 3.3: the loss drops once [1, as predicted]
@@ -72,7 +72,7 @@ class Claim:
         return replace(self, source=source)
 
     def expected_to_fail(self, reason: str) -> Claim:
-        """The same claim, known not to hold, and why."""
+        """The same claim, known not to hold for this reason."""
         return replace(self, expected=Verdict.FAILS, reason=reason)
 
     @property
@@ -82,12 +82,12 @@ class Claim:
 
     @property
     def statement(self) -> str:
-        """The claim, after where it was published."""
+        """The claim, preceded by its source."""
         return f"{self.source}: {self.name}" if self.source else self.name
 
     @property
     def summary(self) -> str:
-        """The numbers in a few words: of many, the one farthest from what was predicted.
+        """The numbers in a few words: of many, the one farthest from its prediction.
 
         >>> within("losses", [1.0, 0.52], [1.0, 0.5], 0.05).summary
         'largest error 0.02, allowed 0.05'
@@ -110,8 +110,8 @@ class Claim:
         if self.relation in (Relation.AT_MOST, Relation.AT_LEAST):
             most = self.relation is Relation.AT_MOST
             worst, word = (measured.max(), "largest") if most else (measured.min(), "least")
-            number = f"{worst:.4g}" if one else f"{word} {worst:.4g}"
-            return f"{number}, {self.relation} {predicted[0]:.3g}"
+            number, bound = _told_apart(float(worst), float(predicted[0]))
+            return f"{number if one else f'{word} {number}'}, {self.relation} {bound}"
         error = np.abs(measured - predicted)
         if self.relation is Relation.RELATIVE:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,7 +141,7 @@ class Claim:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Plain]) -> Claim:
-        """The claim that `to_dict` wrote down, with NaN where a number is missing.
+        """The claim that `to_dict` wrote, with NaN where a number is missing.
 
         >>> Claim.from_dict(at_most("drift", [1e-10, float("nan")], 1e-8).to_dict())
         Claim('drift' not judged unexpectedly: 1 of 2 numbers missing)
@@ -164,7 +164,7 @@ class Claim:
         return f"Claim({self.name!r} {self._outcome}: {self.summary})"
 
     def __str__(self) -> str:
-        """The verdict, the claim and its numbers; in a second line why it was expected to fail."""
+        """The verdict, the claim and its numbers; on a second line why it is expected to fail."""
         mark = self.verdict if self.as_expected else f"{self.verdict.upper()}, UNEXPECTED"
         line = f"{mark}: {self.statement} [{self.summary}]"
         return f"{line}\n  expected to fail: {self.reason}" if self.reason else line
@@ -180,7 +180,7 @@ class Claim:
 
 
 def within(name: str, measured: Values, predicted: Values, tolerance: float) -> Claim:
-    """Every number measured is within `tolerance` of the one predicted.
+    """Each measured number is within `tolerance` of the predicted one.
 
     >>> within("the last loss", .1361, .1360, 1e-3)
     Claim('the last loss' holds: 0.1361, predicted 0.136: error 0.0001, allowed 0.001)
@@ -189,7 +189,7 @@ def within(name: str, measured: Values, predicted: Values, tolerance: float) -> 
 
 
 def relatively_within(name: str, measured: Values, predicted: Values, tolerance: float) -> Claim:
-    """Every number measured is within `tolerance` of the one predicted, as a share of that.
+    """Each measured number is within `tolerance` of the predicted one, as a share of the latter.
 
     >>> relatively_within("drop times", [101., 210.], [100., 200.], .02)
     Claim('drop times' fails unexpectedly: largest error 5%, allowed 2%)
@@ -199,7 +199,7 @@ def relatively_within(name: str, measured: Values, predicted: Values, tolerance:
 
 
 def at_most(name: str, measured: Values, bound: float) -> Claim:
-    """No number measured is above the bound.
+    """No measured number is above the bound.
 
     >>> at_most("drift", [1e-10, 2e-8], 1e-8)
     Claim('drift' fails unexpectedly: largest 2e-08, at most 1e-08)
@@ -208,7 +208,7 @@ def at_most(name: str, measured: Values, bound: float) -> Claim:
 
 
 def at_least(name: str, measured: Values, bound: float) -> Claim:
-    """No number measured is below the bound.
+    """No measured number is below the bound.
 
     >>> at_least("alignment", [.999, .2], .99)
     Claim('alignment' fails unexpectedly: least 0.2, at least 0.99)
@@ -217,9 +217,9 @@ def at_least(name: str, measured: Values, bound: float) -> Claim:
 
 
 def equal(name: str, measured: Values, predicted: Values, counting: str = "as predicted") -> Claim:
-    """What was counted or ordered is exactly what was predicted.
+    """A count or an order is exactly the predicted one.
 
-    `counting` says what those of several numbers are that agree.
+    `counting` names the numbers that agree, where there are several.
 
     >>> equal("the order of eigenvectors", [1, 2, 3], [1, 2, 3], "drops in order")
     Claim('the order of eigenvectors' holds: 3 of 3 drops in order)
@@ -258,6 +258,17 @@ def _judge(
     else:
         verdict = Verdict.HOLDS if np.all(holds) else Verdict.FAILS
     return Claim(name, relation, _numbers(measured), _numbers(predicted), tolerance, verdict)
+
+
+def _told_apart(number: float, bound: float) -> tuple[str, str]:
+    """Both as text, with digits enough to see on which side of the bound the number is.
+
+    >>> _told_apart(0.99984, 1 - 5e-4), _told_apart(2.189, 2.0)
+    (('0.99984', '0.9995'), ('2.189', '2'))
+    """
+    gap = abs(number - bound)
+    digits = next((n for n in range(3, 16) if abs(float(f"{bound:.{n}g}") - bound) <= gap / 10), 16)
+    return f"{number:.{max(4, digits + 1)}g}", f"{bound:.{digits}g}"
 
 
 # More numbers than these are counted, not shown.

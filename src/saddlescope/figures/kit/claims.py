@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from saddlescope.figures.kit.claim import Claim, Relation, Verdict
 from saddlescope.tables import html_table, text_table
 
-PUBLISHED, OURS = "As published", "Criteria of ours"
+PUBLISHED, OURS = "As published", "Our own criteria"
 """The headings of the two tables that claims stand in."""
 
 _HEADINGS = ("verdict", "expected", "claim", "numbers")
@@ -51,7 +51,7 @@ class Claims(Sequence[Claim]):
 
     @property
     def ours(self) -> Claims:
-        """Those that no paper states: criteria of ours."""
+        """Those that no paper states: our own criteria."""
         return Claims(tuple(claim for claim in self.claims if not claim.source))
 
     @property

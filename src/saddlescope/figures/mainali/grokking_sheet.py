@@ -128,12 +128,14 @@ def delay_claims(data: xr.Dataset, least: float) -> tuple[Claim, ...]:
     """It memorises first and understands later."""
     return (
         at_least(
-            "it generalises long after it has memorised: ratio of the steps, of each seed",
+            "the model generalises long after it has memorised: ratio of the two steps, each seed",
             data["generalisation"] / data["memorisation"],
             least,
         ).stated_in("MT Figure 3B"),
         at_least(
-            "the test accuracy at the end, of each seed", data["test_accuracy"].isel(step=-1), 0.99
+            "the model generalises: final test accuracy of each seed",
+            data["test_accuracy"].isel(step=-1),
+            0.99,
         ),
     )
 
@@ -145,24 +147,27 @@ def measure_claims(data: xr.Dataset, bounds: GrokkingBounds) -> tuple[Claim, ...
     earliest, latest = bounds.ov
     return (
         at_least(
-            "the OV subspace distance falls late, with the test error: the step at which it is "
-            "halved over that of generalisation, of each seed",
+            "the OV subspace distance is halved late, with the test error: step at which it is "
+            "halved over the step of generalisation, each seed",
             late,
             earliest,
         ),
-        at_most("and no later than with it: the same ratio", late, latest),
+        at_most(
+            "the OV subspace distance is halved no later than that: the same ratio", late, latest
+        ),
         at_least(
-            "the QK subspace distance falls later still: ratio of its half-step to that of OV",
+            "the QK subspace distance is halved later still: its step over that of OV",
             data["qk_half_step"] / data["ov_half_step"],
             1.3,
         ),
         at_least(
-            "the five strongest frequencies hold most of the embedding's power at the end",
+            "the five strongest frequencies hold most of the embedding's power at the end: "
+            "their share",
             data["leading_power"].isel(step=-1),
             0.85,
         ),
         at_most(
-            "the marginalised effective rank of OV falls: last over first",
+            "the marginalised effective rank of OV falls: final over initial",
             ranks.isel(step=-1) / ranks.isel(step=0),
             bounds.rank,
         ),

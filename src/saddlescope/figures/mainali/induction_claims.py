@@ -55,8 +55,8 @@ def bounds_of(experiment: InductionExperiment) -> InductionBounds:
 def emergence_claim(data: xr.Dataset) -> Claim:
     """In-context learning emerges with two layers and more, not with one."""
     return equal(
-        "share of the seeds in which in-context learning emerges, by depth: none with one layer, "
-        "all with more",
+        "in-context learning emerges with two or more layers, never with one: share of the "
+        "seeds, by depth",
         data["emergence"].notnull().mean("seed"),
         data["layers"].to_numpy() > 1,
         "depths as predicted",
@@ -66,8 +66,8 @@ def emergence_claim(data: xr.Dataset) -> Claim:
 def head_claim(data: xr.Dataset) -> Claim:
     """It emerges with an induction head."""
     return equal(
-        "share of the seeds in which it emerges with a head that matches prefixes, by depth: "
-        "none with one layer, all with more",
+        "a prefix-matching head emerges with two or more layers, never with one: share of the "
+        "seeds, by depth",
         data["emergence_by_heads"].notnull().mean("seed"),
         data["layers"].to_numpy() > 1,
         "depths as predicted",
@@ -81,13 +81,13 @@ def rank_claims(data: xr.Dataset, bounds: InductionBounds) -> tuple[Claim, ...]:
     fall = deep["qk_fall"].median("seed")
     first = float(data["qk_marginal_rank"].isel(step=0).mean())
     moves = at_least(
-        "the QK rank moves around the emergence: by what share of its first value, median of the "
-        "seeds, by depth",
+        "the QK rank changes at the emergence: by what share of its initial value, median of "
+        "the seeds, by depth",
         fall / first,
         bounds.rank_share,
     ).stated_in(NON_LINEAR)
     dips = at_least(
-        "it dips: the share of that fall which is regained by the end, by depth",
+        "the QK rank dips, falling and recovering: share of the fall regained by the end, by depth",
         deep["qk_return"].median("seed"),
         0.5,
     ).expected_to_fail(
@@ -97,8 +97,8 @@ def rank_claims(data: xr.Dataset, bounds: InductionBounds) -> tuple[Claim, ...]:
     if not shallow.sizes["layers"]:
         return (moves, dips)
     further = at_least(
-        "it falls there by more than with one layer in as long a stretch: how many times as far, "
-        "median of the seeds, by depth",
+        "with two or more layers the QK rank falls further at the emergence than with one layer "
+        "over as long a stretch: ratio of the falls, median of the seeds, by depth",
         fall / float(shallow["qk_fall"].median("seed").item()),
         bounds.rank_ratio,
     )
@@ -109,8 +109,9 @@ def early_claim(data: xr.Dataset) -> Claim:
     """The subspace distance converges relatively early."""
     share = data["half_step"] / float(data["step"][-1])
     return at_most(
-        "the subspace distance, averaged over QK and OV, converges early: it is halved within "
-        "a third of the training with two layers and more; share, median of the seeds",
+        "the subspace distance, averaged over QK and OV, converges early: with two or more "
+        "layers it is halved within a third of the training; share of the training at that "
+        "step, median of the seeds",
         share.sel(layers=data["layers"] > 1).median("seed"),
         _EARLY,
     ).stated_in("MT Figure 5")
@@ -128,8 +129,8 @@ def drift_claim(data: xr.Dataset) -> Claim:
     """The subspaces turn faster around the emergence than before and after it."""
     deep = data.sel(layers=data["layers"] > 1)
     return at_least(
-        "the subspaces turn faster around the emergence: drift between records over that in the "
-        "stretches before and after, median of the seeds, by depth",
+        "the subspaces turn faster around the emergence: drift between records over that before "
+        "and after, median of the seeds, by depth",
         deep["drift_rise"].median("seed"),
         _FASTER,
     )
@@ -138,7 +139,8 @@ def drift_claim(data: xr.Dataset) -> Claim:
 def deeper_claim(data: xr.Dataset) -> Claim:
     """The subspace distance converges the earlier, against the emergence, the deeper."""
     return at_least(
-        "the more so the deeper: by how much that ratio falls with each layer more",
+        "the deeper the model, the earlier the subspace distance is halved relative to the "
+        "emergence: by how much the ratio of the two steps falls with each layer",
         -np.diff(_after_emergence(data)),
         0.0,
     ).stated_in("MT Figure 5")
@@ -153,8 +155,8 @@ def before_claim(data: xr.Dataset) -> Claim:
     """The subspace distance converges before the emergence or with it."""
     return (
         at_most(
-            "it converges before the emergence or with it: the step at which it is halved over "
-            "that of the emergence, median of the seeds, by depth",
+            "the subspace distance converges before the emergence or with it: step at which it "
+            "is halved over the step of the emergence, median of the seeds, by depth",
             _after_emergence(data),
             1.0,
         )
@@ -172,13 +174,14 @@ def around_claims(data: xr.Dataset, bounds: InductionBounds) -> tuple[Claim, ...
     return (
         before_claim(data),
         within(
-            "at the emergence most of the distance is left: share, median of the seeds, by depth",
+            "at the emergence most of the subspace distance is still left: share left, median "
+            "of the seeds, by depth",
             deep["distance_left"].median("seed"),
             *bounds.distance_left,
         ),
         at_least(
-            "but it falls faster around the emergence than on the whole: ratio of the paces, "
-            "median of the seeds, by depth",
+            "the subspace distance falls faster around the emergence than on average: ratio of "
+            "the rates, median of the seeds, by depth",
             deep["distance_pace"].median("seed"),
             bounds.distance_pace,
         ),

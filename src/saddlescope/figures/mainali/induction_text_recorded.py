@@ -43,20 +43,21 @@ class InductionTextRecorded(AbstractRecordedInduction):
                 "in one seed of two layers nothing emerges within 15 000 steps"
             ),
             within(
-                "a head comes to match prefixes with it: its step over that of the emergence, mean "
-                "of the seeds that have both",
+                "a prefix-matching head appears soon after in-context learning emerges: ratio "
+                "of the two steps, mean over the seeds that have both",
                 (two["emergence_by_heads"] / two["emergence"]).mean(),
                 1.15,
                 0.06,
             ),
             at_least(
-                "the held-out loss ends lower where it emerges: by how many nats a token at least",
+                "the held-out loss ends lower in seeds where in-context learning emerges: least "
+                "difference, nats a token",
                 loss.where(~emerged).min() - loss.where(emerged).max(),
                 0.3,
             ),
             at_least(
-                "two layers gain more from the context than one: by how many nats, median of the "
-                "seeds",
+                "two layers gain more from the context than one: difference of the in-context "
+                "scores, nats, median of the seeds",
                 score.sel(layers=1) - score.sel(layers=2),
                 0.15,
             ),

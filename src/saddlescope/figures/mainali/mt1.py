@@ -113,53 +113,62 @@ class MT1(AbstractModesFigure):
         others = max(float(np.abs(data[name]).max()) for name in ("p1", "q2"))
         return (
             relatively_within(
-                "from random weights descent ends at the fixed point of the coupled modes (T15)",
+                "from random weights, gradient descent ends at the fixed point of the coupled "
+                "modes (T15)",
                 data["descent_amplitude"],
                 rest,
                 _RESTED,
             ),
             at_most(
-                "there p and q are diagonal: largest other entry as a share of the largest",
+                "at the fixed point p and q are diagonal: largest off-diagonal entry as a share "
+                "of the largest entry",
                 data["descent_off_diagonal"],
                 _RESTED,
             ).stated_in("MT Figure 1"),
             relatively_within(
-                "and p/q goes with the root of the eigenvalue (T15)",
+                "at that fixed point p/q is proportional to the root of the eigenvalue (T15)",
                 ratio,
                 np.broadcast_to(root, ratio.shape),
                 _BALANCED,
             ),
             relatively_within(
-                "the loss there is L* (T15)",
+                "the loss at that fixed point is L* (T15)",
                 data["descent_loss"],
                 data["length_rest_loss"].broadcast_like(data["descent_loss"]),
                 _RESTED,
             ),
             at_most(
-                "batches end there too: distance in standard deviations of the batch noise",
+                "training on batches ends at that fixed point too: distance in standard "
+                "deviations of the batch noise",
                 apart / data["batch_spread"],
                 4.0,
             ),
             at_most(
-                "on batches the other two blocks stay near zero: largest entry as a share of p",
+                "training on batches leaves the other two blocks near zero: their largest entry "
+                "as a share of that of p",
                 others / float(np.abs(data["p2"]).max()),
                 0.03,
             ).stated_in("MT Figure 1"),
             within(
-                f"from N = {_LONG} on descent ends at the limit: over it",
+                f"from N = {_LONG} on, descent ends at the limit: learned value over the limit",
                 off.isel(length=long),
                 1.0,
                 _CLOSE,
             ).stated_in("MT 12"),
-            within("at shorter contexts too: over the limit", off.isel(length=~long), 1.0, _CLOSE)
+            within(
+                "at shorter contexts, descent ends at the limit too: learned value over the limit",
+                off.isel(length=~long),
+                1.0,
+                _CLOSE,
+            )
             .stated_in("MT 12")
             .expected_to_fail(
                 "here N is 10, 31 and 100; MT 12 is exact where the value is frozen, and where it "
                 "is trained the modes are coupled and rest elsewhere, by order 1/N"
             ),
             within(
-                "the distance from the limit falls as 1/N: order in N of the largest, from N = "
-                f"{_LONG} on (T15)",
+                "the distance of the fixed point from the limit of MT 12 falls as 1/N (T15): "
+                f"order in N of the largest, from N = {_LONG} on",
                 _order(data),
                 -1.0,
                 0.03,

@@ -61,20 +61,21 @@ class MT2(AbstractModesFigure):
         norms = (data["p"] ** 2 + data["q"] ** 2).sum("mode")
         return (
             at_most(
-                "batches follow the coupled modes (T15): largest distance of each mode, in "
-                "standard deviations of the batch noise",
+                "training on batches follows the coupled modes (T15): largest distance of each "
+                "mode, in standard deviations of the batch noise",
                 apart.max("time") / data["batch_spread"].max("time"),
                 3.5,
             ),
             # Three and a half times the largest spread, 1.8 %, and .6 % for finite steps.
-            at_most("the same distance as a share of the mode's final value", from_exact, 0.07),
+            at_most("the same distance, as a share of the mode's final value", from_exact, 0.07),
             at_least(
-                "the logistic (MT 9-13) is off: slowest mode, in standard deviations",
+                "the logistic (MT 9–13) does not fit the slowest mode: largest distance, in "
+                "standard deviations of the batch noise",
                 from_logistic[-1] * size[-1] / data["batch_spread"][:, -1].max(),
                 5.0,
             ),
             relatively_within(
-                "half-times of the modes are those of the coupled modes (T15)",
+                "half-times of the modes on batches are those of the coupled modes (T15)",
                 data["half_time"],
                 data["exact_half_time"],
                 0.025,
@@ -86,10 +87,10 @@ class MT2(AbstractModesFigure):
                 "modes in order",
             ).stated_in("MT abstract, Figure 2"),
             at_most(
-                r"|p|² - |q|² is conserved along the exact modes (T15)", balance.max(), 1e-8
+                "|p|² − |q|² is conserved by the exact modes (T15): drift", balance.max(), 1e-8
             ).stated_in("MT Figure 2"),
             at_most(
-                "and drifts on batches by at most this share of |p|² + |q|²",
+                "on batches |p|² − |q|² drifts little: as a share of |p|² + |q|²",
                 (abs(data["norm_balance"] - data["norm_balance"][0]) / norms).max(),
                 0.005,
             ),

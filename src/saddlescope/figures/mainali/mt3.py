@@ -107,36 +107,41 @@ class MT3(AbstractModesFigure):
         return (
             # Two spreads of the fastest mode, 1.8 % of a*, times its share of the loss.
             at_most(
-                "batches follow the exact loss (T15): largest distance as a share of L(0)",
+                "the loss on batches follows the exact loss (T15): largest difference as a "
+                "share of L(0)",
                 np.abs(data["loss"] - data["exact_loss"]).max() / first,
                 0.02,
             ),
             equal(
-                "stages of the loss, one for each mode", data.sizes["drop"], data.sizes["mode"]
+                "the loss falls in one stage for each mode: number of stages",
+                data.sizes["drop"],
+                data.sizes["mode"],
             ).stated_in("MT Figure 3"),
             relatively_within(
-                "they come when those of the exact loss do (T15)",
+                "the drops of the loss on batches come when those of the exact loss do (T15)",
                 data["drop_time"],
                 data["exact_drop_time"],
                 0.025,
             ),
             within(
-                "plateaus lie at the loss at rest with the first m modes learned (T15): the next "
-                "mode takes less than 1.6 % of L(0) off them",
+                "plateau m lies at the loss of the fixed point with the first m modes learned "
+                "(T15), to within the 1.6 % of L(0) that the next mode has taken off",
                 data["plateau_loss"],
                 data["level_loss"],
                 0.016 * first,
             ),
             relatively_within(
-                "the last loss is L* (T15)", data["loss"][-1], data["rest_loss"], 0.012
+                "the final loss is L* (T15)", data["loss"][-1], data["rest_loss"], 0.012
             ),
             at_most(
-                f"from N = {_LONG} on the stages come when those of L(t) do: largest distance",
+                f"from N = {_LONG} on, the stages of the exact loss come when those of MT 14's "
+                "L(t) do: largest relative difference",
                 data["stage_error"][long],
                 _CLOSE,
             ).stated_in("MT 14"),
             relatively_within(
-                f"at N = {int(data['context_length'])}, where batches are trained, they do too",
+                f"at N = {int(data['context_length'])}, where batches are trained, the stages "
+                "come when those of MT 14's L(t) do",
                 data["drop_time"],
                 data["logistic_drop_time"],
                 _CLOSE,

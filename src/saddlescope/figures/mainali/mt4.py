@@ -99,27 +99,36 @@ class MT4(AbstractModesFigure):
         apart = abs(data["marginalised_rank"] - data["exact_marginalised_rank"])
         return (
             equal(
-                "stages that the autocorrelation's curvature marks, one for each mode",
+                "the curvature of the autocorrelation marks one stage for each mode: number of "
+                "stages",
                 data.sizes["loss_stage"],
                 data.sizes["mode"],
             ).stated_in("MT Figure 4"),
             # Half of a drop is done when a mode is at 1 - 1/sqrt(2) of its value, a tenth earlier.
             relatively_within(
-                "they come at the half-times of the modes (T15)", data["loss_mark"], half, 0.1
+                "the marks of the autocorrelation's curvature lie at the half-times of the "
+                "modes (T15)",
+                data["loss_mark"],
+                half,
+                0.1,
             ).stated_in("MT Figure 4"),
             relatively_within(
-                "and when the exact loss has them (T15)",
+                "the marks of the autocorrelation's curvature come when those of the exact loss "
+                "do (T15)",
                 data["loss_mark"],
                 data["exact_loss_mark"].to_numpy(),
                 0.05,
             ),
             equal(
-                "stages that the norm's curvature marks, one for each mode",
+                "the curvature of the norm marks one stage for each mode: number of stages",
                 data.sizes["norm_stage"],
                 data.sizes["mode"],
             ).stated_in("MT Figure 4"),
             relatively_within(
-                "these too come at the half-times of the modes (T15)", data["norm_mark"], half, 0.06
+                "the marks of the norm's curvature lie at the half-times of the modes (T15)",
+                data["norm_mark"],
+                half,
+                0.06,
             ).stated_in("MT Figure 4"),
             within(
                 "the effective rank at the half-time of stage m is m",
@@ -128,13 +137,24 @@ class MT4(AbstractModesFigure):
                 0.3,
             ).stated_in("MT Figure 4"),
             within(
-                "the marginalised effective rank there is m - 1, from the second stage on",
+                "the marginalised effective rank at the half-time of stage m is m − 1, from the "
+                "second stage on",
                 at_stage[1][1:],
                 modes[1:] - 1,
                 0.2,
             ).stated_in("MT Figure 4"),
-            within("both are those of the exact modes (T15)", at_stage, exact_ranks, 0.02),
-            at_most("the marginalised one is at every time: largest distance", apart.max(), 0.06),
+            within(
+                "both effective ranks at these half-times are those of the exact modes (T15)",
+                at_stage,
+                exact_ranks,
+                0.02,
+            ),
+            at_most(
+                "the marginalised effective rank is that of the exact modes at all times: largest "
+                "difference",
+                apart.max(),
+                0.06,
+            ),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:

@@ -93,12 +93,14 @@ class Figure1(AbstractFigure):
         waited = np.array([np.interp(moment, data["time"], loss) for moment, loss in rows])
         return (
             at_most(
-                "attention and network differ at no time: loss and effective map (T4)",
+                "attention and the two-layer network agree at all times (T4): difference in "
+                "loss and in effective map",
                 [abs(data["loss"] - data["network_loss"]).max(), data["network_distance"].max()],
                 _ROUNDING,
             ).stated_in("Z 11"),
             at_most(
-                "attention token by token predicts what the network does on the cubic feature (T4)",
+                "attention computed token by token predicts what the network computes on the "
+                "cubic feature (T4): largest difference",
                 data["prompt_distance"],
                 _ROUNDING,
             ).stated_in("Z 11"),
@@ -109,24 +111,25 @@ class Figure1(AbstractFigure):
                 "seeds drop once",
             ).stated_in("Z abstract, Figure 1"),
             at_most(
-                "it waits: half-way to the drop, the share of the fall that is done",
+                "the loss waits on its plateau: share of the fall done at half the drop time",
                 (start - waited) / (start - end),
                 2e-5,
             ),
             within(
-                "it falls to the loss of the one minimum (T7)",
+                "the loss falls to that of the only minimum (T7)",
                 data["loss"][:, -1],
                 np.full(data.sizes["seed"], end),
                 _CONVERGED,
             ).stated_in("Z 16"),
             at_most(
-                "the loss follows five scalars from the initial weights (T10), in initial scales",
+                "the loss follows five scalar equations from the initial weights (T10): largest "
+                "error in units of the initial scale",
                 abs(data["loss"] - data["predicted_loss"]).max("time")
                 / initial_scale(self.setting),
                 _ORDER_OF_ERROR,
             ),
             relatively_within(
-                "the drop comes when predicted from the initial weights (T10)",
+                "the drop comes at the time predicted from the initial weights (T10)",
                 data["drop_time"],
                 data["predicted_drop_time"],
                 2e-7,

@@ -75,29 +75,40 @@ class Figure10(AbstractFigure):
         bests = [np.broadcast_to(data[f"best_{name}"], ends[0].shape) for name in LOSSES]
         return (
             at_most(
-                "in weight before in context: ratio of the times of half fall, 0 < ρ < 1",
+                "learning in weight comes before learning in context, 0 < ρ < 1: ratio of the "
+                "half-fall times of the two losses",
                 mixed["in_weight_time"] / mixed["in_context_time"],
                 1.0,
             ).stated_in("Z section 7.1, Figure 10"),
             at_least(
-                "at ρ = 0 nothing is learned in weight, at ρ = 1 nothing in context: least loss",
+                "at ρ = 0 nothing is learned in weight, at ρ = 1 nothing in context: least "
+                "value of that loss",
                 [pure[0]["in_weight"].min("time"), pure[1]["in_context"].min("time")],
                 zero - 1e-6,
             ).stated_in("Z Figure 10"),
             *mixture.anchor_claims(data),
             relatively_within(
-                "all three losses end at those of the best linear predictor (T6)", ends, bests, 5e-4
+                "training, in-weight and in-context loss end at those of the best linear "
+                "predictor (T6)",
+                ends,
+                bests,
+                5e-4,
             ),
             at_least(
-                "where the published runs end, ρ > 0, the loss is above that optimum by a factor",
+                "at the end of the published runs the training loss at ρ > 0 is still above "
+                "that optimum: ratio",
                 published_end["training"] / published_end["best_training"],
                 1.03,
             ),
             at_most(
-                "until then the heads move as one (T10): largest distance of the losses", gaps, 1e-3
+                "until then the heads move as one (T10): largest difference of the losses from "
+                "those of one head",
+                gaps,
+                1e-3,
             ),
             at_least(
-                "in the end the context is trusted, not memory: in-weight loss at ρ < 1 over zero",
+                "in the end the model relies on the context, not on memory: in-weight loss at ρ "
+                "< 1 over that of predicting zero",
                 mixed["in_weight"].isel(time=-1) / zero,
                 1.01,
             ),

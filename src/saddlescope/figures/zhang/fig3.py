@@ -96,7 +96,7 @@ class Figure3(AbstractFigure):
         on_levels = np.broadcast_to(data["level_loss"].to_numpy(), reached.shape)[reached]
         return (
             within(
-                "every plateau lies at the loss of its fixed point (T7)",
+                "each plateau lies at the loss of its fixed point (T7)",
                 data["plateau_loss"].to_numpy()[reached],
                 on_levels,
                 1e-5,
@@ -108,19 +108,21 @@ class Figure3(AbstractFigure):
                 "drops in order",
             ).stated_in("Z Figure 3"),
             at_least(
-                "|cos| of the learning head's key with its eigenvector, on the plateau after",
+                "on the plateau after a drop, the key of the head that has learned lies along "
+                "its eigenvector: |cos|",
                 data["key_alignment"].to_numpy()[seen],
                 1 - 1e-3,
             ).stated_in("Z 25, Figure 3"),
             at_most(
-                "its value follows the equation of one head (T12): error as a share of the end",
+                "the value of the learning head follows the scalar equation of one head (T12): "
+                "largest error as a share of the final value",
                 np.abs(_value_error(data))[seen],
                 0.015,
             ).stated_in("Z 26, 66"),
             # Rounding in sums, amplified while saddles are left: measured 1e-11.
             at_most(
-                "attention and the convolutional network differ at no time: loss and effective map "
-                "(T4)",
+                "attention and the convolutional network agree at all times (T4): difference in "
+                "loss and in effective map",
                 data["network_distance"],
                 1e-10,
             ).stated_in("Z 18"),

@@ -64,7 +64,9 @@ class Figure4(AbstractFigure):
         )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        name = "drops come when predicted from the initial weights alone, at every rank (T13)"
+        name = (
+            "drops come at the times predicted from the initial weights alone, at every rank (T13)"
+        )
         first = data.isel(seed=slice(data.sizes["predicted_seed"]))
         return (
             *rank_runs.rank_claims(data),

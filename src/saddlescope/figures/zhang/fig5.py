@@ -75,44 +75,51 @@ class Figure5(AbstractFigure):
         rates = np.broadcast_to(data["drive_rate"].to_numpy()[:, None], data["first_rate"].shape)
         return (
             at_most(
-                "in weight before in context: ratio of the times of half fall, at every share",
+                "learning in weight comes before learning in context at every share: ratio of "
+                "the half-fall times of the two losses",
                 mixed["in_weight_time"] / mixed["in_context_time"],
                 1.0,
             ).stated_in("Z section 7.1, Figure 5"),
             at_least(
-                "after the first drop, where the in-weight loss is least, it and the training loss "
-                "fall with the share: by how much from one share to the next",
+                "after the first drop, at the least in-weight loss, the in-weight and the "
+                "training loss are lower the larger the share: difference from one share to the "
+                "next",
                 -np.diff(np.stack(after), axis=1),
                 0.01,
             ).stated_in("Z section 7.1"),
             at_least(
-                "the larger its share the earlier memory comes: how much earlier from one to next",
+                "the larger the share of in-weight prompts, the earlier they are memorised: how "
+                "much earlier from one share to the next",
                 -np.diff(mixed["in_weight_time"], axis=0),
                 1.0,
             ),
             at_least(
-                "at the shown share the loss in context first rises: peak over that of zero",
+                "at the share shown, the in-context loss first rises: its peak over the loss of "
+                "predicting zero",
                 shown["in_context"].max("time") / zero,
                 1.08,
             ),
             at_least(
-                "memory is given up: in-weight test loss at the end over that of zero",
+                "memorisation is given up again: final in-weight loss over that of predicting zero",
                 mixed["in_weight"].isel(time=-1) / zero,
                 1.01,
             ),
             relatively_within(
-                "the plateau is left at the largest singular value of the drive E[yφ] (T5, T10)",
+                "the weights leave the plateau at a rate equal to the largest singular value of "
+                "the drive E[yφ] (T5, T10)",
                 data["first_rate"],
                 rates,
                 1e-3,
             ),
             at_most(
-                "the heads move as one (T10): largest distance of the three losses to one head's",
+                "the heads move as one (T10): largest difference of the three losses from those "
+                "of one head",
                 errors,
                 1.5e-3,
             ),
             relatively_within(
-                "times of half fall are those of one head (T10), from the initial weights alone",
+                "half-fall times of the losses are those of one head, from the initial weights "
+                "alone (T10)",
                 [mixed["in_weight_time"], mixed["in_context_time"]],
                 [mixed["one_head_in_weight_time"], mixed["one_head_in_context_time"]],
                 5e-4,

@@ -93,37 +93,46 @@ class Figure6(AbstractFigure):
         lengths = np.linalg.norm(sampled, axis=1) * np.linalg.norm(exact, axis=1)
         return (
             at_most(
-                "the plateau is not over at half the predicted drop time: share of the fall done",
+                "at half the predicted drop time the loss is still on its plateau: share of the "
+                "fall done",
                 (start - data["loss"].to_numpy()[seeds, middles]) / (start - end),
                 2e-5,
             ),
             at_least(
-                "there, the least |cos| of any two heads' key–query matrices",
+                "at half the predicted drop time the heads are parallel: least |cos| of any two "
+                "heads' key–query matrices",
                 data["parallel"].to_numpy()[seeds, middles],
                 0.99,
             ).stated_in("Z Figure 6"),
             within(
-                "there, each head's |cos| with Λ² is that of the flow near zero (T10)",
+                "at half the predicted drop time, |cos| of each head's key–query matrix with Λ² "
+                "is that of the flow near zero (T10)",
                 plateau[seeds, middles],
                 data["early_alignment"].to_numpy()[seeds, middles],
                 1e-7,
             ),
             at_least(
-                "at the end, the least |cos| of any two heads' key–query matrices",
+                "at the end the heads are parallel: least |cos| of any two heads' key–query "
+                "matrices",
                 data["parallel"][:, -1],
                 1 - 5e-8,
             ).stated_in("Z Figure 6"),
             at_least(
-                "at the end, each head's |cos| with (Λ + (Λ + tr Λ)/N)⁻¹", final[:, -1], 1 - 5e-8
+                "at the end each head's key–query matrix is parallel to (Λ + (Λ + tr Λ)/N)⁻¹: "
+                "|cos|",
+                final[:, -1],
+                1 - 5e-8,
             ).stated_in("Z Figure 6"),
             within(
-                "at the end, the heads together are (Λ + (Λ + tr Λ)/N)⁻¹ (T3)",
+                "at the end the effective map of all heads is (Λ + (Λ + tr Λ)/N)⁻¹ (T3): "
+                "largest difference of an entry",
                 data["final_map"],
                 np.broadcast_to(data["target"].to_numpy()[1], data["final_map"].shape),
                 1e-10,
             ).stated_in("Z 16"),
             at_least(
-                "cos of E[y z] and E[y z]E[z zᵀ]⁻¹, taken from prompts, with the two matrices (T6)",
+                "E[y z] and E[y z]E[z zᵀ]⁻¹, estimated from prompts, are parallel to these two "
+                "matrices (T6): cos",
                 (sampled * exact).sum(1) / lengths,
                 1 - 5e-4,
             ).stated_in("Z Figure 6"),

@@ -111,13 +111,14 @@ class Figure7(AbstractFigure):
         return (
             *_spread_claims(data["start_drop_time"].to_numpy()),
             relatively_within(
-                "from starts on the eigenvectors each wait is τ/(λ_d² v)",
+                "from starts on the eigenvectors, the wait for each drop is τ/(λ_d² v)",
                 data["aligned_wait"].to_numpy()[aligned],
                 data["aligned_estimate"].to_numpy()[aligned],
                 0.025,
             ).stated_in("Z 68, 73"),
             relatively_within(
-                "so it is from random starts, with v of the head that will learn",
+                "from random starts too, the wait for each drop is τ/(λ_d² v), v of the head "
+                "that will learn",
                 wait,
                 estimate,
                 0.1,
@@ -128,39 +129,44 @@ class Figure7(AbstractFigure):
                 "start key and query must turn to it first, which takes a good part of the wait"
             ),
             within(
-                "from random starts the estimate is right in scale: the share of the wait that it "
-                "is, in the median",
+                "from random starts the estimate gives the scale of the wait: estimate over "
+                "wait, median",
                 np.median(estimate / wait),
                 _ESTIMATED_SHARE,
                 0.1,
             ),
             at_most(
-                "once the head has turned to its eigenvector the rest of the wait is that of one "
-                "head (T12): relative error, in nine of ten waits at most",
+                "once the head has turned to its eigenvector, the rest of the wait is that of "
+                "one head (T12): 90th percentile of the relative error",
                 np.quantile(np.abs(rest / predicted - 1), 0.9),
                 0.08,
             ),
             at_most(
-                "halving the start doubles the drop times (t in proportion to 1/v): relative "
-                "error, in nine of ten at most",
+                "halving the initial weights doubles the drop times (t ∝ 1/v): 90th percentile "
+                "of the relative error",
                 np.quantile(np.abs(halved / (2 * whole) - 1), 0.9),
                 0.015,
             ).stated_in("Z 68, 73"),
             staircase.timing_claim(
-                "drops come when predicted from the initial weights alone (T13)", data, 0.005
+                "drops come at the times predicted from the initial weights alone (T13)",
+                data,
+                0.005,
             ),
             at_most(
-                "from any start the first comes when the integral that takes the place of 1/(λ² v) "
-                "says (T18): relative error",
+                "from any start the first drop comes at the time of T18's integral, which "
+                "generalises 1/(λ² v): relative error",
                 off[:, 0],
                 1e-5,
             ),
             at_most(
-                "the later ones too, but for an error of the order of the scale: in the median",
+                "later drops come at the times of T18's integrals up to order w: median "
+                "relative error",
                 np.nanmedian(off[:, 1:]),
                 0.005,
             ),
-            at_most("and at worst", off[np.isfinite(off)], 0.1),
+            at_most(
+                "T18's integrals, all drops: largest relative error", off[np.isfinite(off)], 0.1
+            ),
         )
 
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -201,14 +207,14 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
     typical = np.median(np.where(np.isnan(waits), np.inf, waits)[:, known], axis=0)
     return (
         at_least(
-            "the spread of t_m over random starts grows with m: range of its middle half over "
-            "that of the drop before",
+            "the spread of the drop times t_m over random starts grows with m: interquartile "
+            "range over that of the drop before",
             spread[1:] / spread[:-1],
             1.3,
         ).stated_in("Z section D.6"),
         equal(
-            "later plateaus last longer: starts of those that drop D times in which each outlasts "
-            "the one before",
+            "later plateaus last longer: number of starts, of those that drop D times, in which "
+            "each plateau outlasts the one before",
             longer[whole].all(axis=1).sum(),
             whole.sum(),
         )
@@ -218,12 +224,14 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
             "plateau, on which heads still turn, is longer than the second"
         ),
         at_least(
-            "from the second on they do in the median: over the one before",
+            "in the median, the third and later plateaus do last longer: ratio to the one before",
             typical[2:] / typical[1:-1],
             2.0,
         ),
         at_most(
-            "but the second does not: over the first, in the median", typical[1] / typical[0], 0.9
+            "in the median, the second plateau does not: ratio to the first",
+            typical[1] / typical[0],
+            0.9,
         ),
     )
 

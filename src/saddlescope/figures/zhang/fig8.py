@@ -73,26 +73,28 @@ class Figure8(AbstractFigure):
         large = resting[..., None] & (shortest > 0)
         return (
             equal(
-                "values that have grown once m eigenvectors are learned: m/R, rounded up",
+                "once m eigenvectors are learned, ⌈m/R⌉ heads have a grown value weight: number "
+                "of such heads",
                 data["grown_values"].to_numpy()[reached],
                 grown[reached],
                 "plateaus with as many heads as predicted",
             ).stated_in("Z section E.4, Figure 8"),
             relatively_within(
-                "a new value is half grown when the drop after m = 0, R, 2R, … comes",
+                "a new head's value weight is half grown when the drop after m = 0, R, 2R, … "
+                "comes: time of the one against the other",
                 data["growth_time"].to_numpy()[new],
                 data["drop_time"].to_numpy()[new],
                 0.01,
             ).stated_in("Z Figure 8"),
             relatively_within(
-                "on plateaus at multiples of R, and at the end, values are those of the shortest "
-                "weights (T8)",
+                "on plateaus at multiples of R, and at the end, the value weights are those of "
+                "the minimal-norm fixed point (T8)",
                 data["plateau_value"].to_numpy()[large],
                 np.broadcast_to(shortest, large.shape)[large],
                 0.004,
             ),
             within(
-                "these plateaus lie at the losses of the fixed points (T7)",
+                "plateaus at multiples of R lie at the losses of the fixed points (T7)",
                 data["plateau_loss"].to_numpy()[resting],
                 on_levels[resting],
                 5e-6,

@@ -104,52 +104,59 @@ class InitScale(AbstractFigure):
         predicted, drop_times = data["small_drop_time"].to_numpy()[small], _measured_drops(data)
         return (
             relatively_within(
-                "merged: the plateau grows as ln(1/w) over the growth rate of Λ² (T11)",
+                "merged: the length of the plateau grows as ln(1/w) over the growth rate of Λ² "
+                "(T11): its slope in ln(1/w)",
                 slopes,
                 np.full(slopes.shape, 1 / float(data["growth_rate"])),
                 1e-3,
             ).stated_in("Z 51"),
             within(
-                "separate: the time to half the loss goes as a power of w, -1 (T12)",
+                "separate: the time to half the loss goes as 1/w (T12): exponent",
                 powers,
                 np.full(powers.shape, -1.0),
                 0.005,
             ).stated_in("Z 68, 73"),
             relatively_within(
-                "separate: drops at small scales come when predicted (T13)",
+                "separate: drops at small scales come at the times predicted from the initial "
+                "weights alone (T13)",
                 drop_times[small][np.isfinite(predicted)],
                 predicted[np.isfinite(predicted)],
                 0.01,
             ),
             within(
-                "every start ends at the least loss (T7)",
+                "every run ends at the least loss (T7)",
                 data["loss"].isel(time=-1),
                 np.full(drops.shape, data["level_loss"].to_numpy()[-1]),
                 1e-6,
             ),
             at_most(
-                "a larger start is faster: time to half the loss over that at the scale before",
+                "a larger start learns faster: time to half the loss over that at the next "
+                "smaller scale",
                 half_times[:, 1:] / half_times[:, :-1],
                 1.0,
             ).stated_in("Z Figure 6 (ICML 2025)"),
             equal(
-                "drops at the smallest scale: one merged, all D separate; at the largest one",
+                "number of drops: at the smallest scale 1 merged and D separate, at the largest "
+                "scale 1 each",
                 drops[:, [0, -1]].reshape(4, -1).T,
                 np.tile([1, 1, data.sizes["drop"], 1], (data.sizes["seed"], 1)),
                 "runs drop so often",
             ),
             at_most(
-                "the smallest start waits: its rate of decay at first, over the highest",
+                "from the smallest start the loss waits: its initial rate of decay over its "
+                "highest",
                 waiting[:, 0],
                 3e-5,
             ),
             at_least(
-                "the largest start does not: its rate of decay is highest at first",
+                "from the largest start the loss decays at once: its initial rate of decay over "
+                "its highest",
                 waiting[:, -1],
                 0.99,
             ).stated_in("Z Figure 6 (ICML 2025)"),
             at_most(
-                "at the largest scale the loss decays by a frozen kernel: error over its excess",
+                "at the largest scale the loss decays as with a frozen kernel: largest error as "
+                "a share of the initial excess loss",
                 lazy_error,
                 0.13,
             ).stated_in("Z Figure 6 (ICML 2025)"),

@@ -92,14 +92,15 @@ class LongContexts(AbstractFigure):
         eigenvalue = data["eigenvalue"].to_numpy()
         return (
             equal(
-                f"from N = {_LONG} on plateau m computes principal component regression with m "
-                "components: the nearest algorithm, for m < D",
+                f"from N = {_LONG} on, plateau m < D computes principal component regression "
+                "with m components: index of the nearest algorithm",
                 nearest[long],
                 expected[long],
                 "plateaus nearest to their regression",
             ).stated_in("Z 27"),
             equal(
-                "so it does at shorter contexts",
+                "at shorter contexts too, plateau m < D computes principal component regression "
+                "with m components: index of the nearest algorithm",
                 nearest[~long],
                 expected[~long],
                 "plateaus nearest to their regression",
@@ -110,27 +111,35 @@ class LongContexts(AbstractFigure):
                 "few pairs in the context the fixed points shrink what regression would take whole"
             ),
             at_most(
-                "at convergence it computes least squares as N grows: N times the distance to it",
+                "at convergence attention computes least squares as N grows: N times its "
+                "distance from it",
                 length * own[:, -1],
                 8.0,
             ).stated_in("Z section 3.4"),
             # Of some hundred prompts a distance is known to some per cent.
             within(
-                "the distance of plateau m to regression on m components falls as 1/N: order in N",
+                "the distance of plateau m from regression on m components falls as 1/N: order "
+                "in N",
                 orders,
                 np.full(orders.shape, -1.0),
                 0.12,
             ),
             # By T7 it is short by a share of (1 + tr Λ/λ_m)/N.
             relatively_within(
-                "at the longest context the height of drop m is λ_m",
+                "at the longest context the loss falls by λ_m at drop m",
                 height[-1],
                 eigenvalue,
                 1.1 * (1 + eigenvalue.sum() / eigenvalue.min()) / length[-1],
             ).stated_in("Z 24"),
-            relatively_within("at every N it is T7's", height, levels, 1e-4).stated_in("Z 24, 59"),
+            relatively_within(
+                "at every N the height of each drop is that between T7's levels",
+                height,
+                levels,
+                1e-4,
+            ).stated_in("Z 24, 59"),
             staircase.timing_claim(
-                "drops come when predicted from the initial weights alone, at every N (T13)",
+                "drops come at the times predicted from the initial weights alone, at every N "
+                "(T13)",
                 data,
                 5e-5,
             ),

@@ -85,8 +85,8 @@ def block_numbers(watch: Watch, run: Trajectory) -> xr.Dataset:
 def block_claim(data: xr.Dataset, source: str) -> Claim:
     """Blocks that start at zero stay there, and the loss is as without them."""
     return at_most(
-        "the blocks that start at zero stay there in the population: largest entry, and distance "
-        "of the loss with them from that without (T5)",
+        "training all blocks on the population leaves those at zero that start there (T5): "
+        "their largest entry, and the change in loss",
         [data["block_size"], data["block_distance"]],
         BLOCKS,
     ).stated_in(source)

@@ -106,14 +106,14 @@ def anchor_claims(data: xr.Dataset) -> tuple[Claim, ...]:
     known = {"training": least, "in_context": least, "in_weight": float(data["random_label_loss"])}
     return (
         within(
-            "every loss begins at that of predicting zero, tr Λ",
+            "training, in-weight and in-context loss all begin at that of predicting zero, tr Λ",
             first,
             np.full(first.shape, zero),
             1e-9,
         ),
         within(
-            "at ρ = 0 training and in-context loss end at the last level (T7), the in-weight loss "
-            "at tr Λ + tr(WᵀΛWΛ)/N",
+            "at ρ = 0, training and in-context loss end at the last level (T7), the in-weight "
+            "loss at tr Λ + tr(WᵀΛWΛ)/N",
             [pure[name].to_numpy().ravel() for name in known],
             [np.full(pure["training"].size, value) for value in known.values()],
             1e-9,

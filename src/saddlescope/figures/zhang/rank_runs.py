@@ -116,8 +116,8 @@ def rank_claims(data: xr.Dataset) -> tuple[Claim, ...]:
     return (
         *share_claims(data),
         at_most(
-            "plateaus at multiples of R lie at the losses of the fixed points (T7): error as a "
-            "share of the step, worst of each rank",
+            "plateaus at multiples of R lie at the losses of the fixed points (T7): largest "
+            "error of each rank, as a share of the height of the drop",
             _level_errors(data),
             _LEVEL_TOLERANCE,
         ).stated_in("Z 24, 59"),
@@ -138,20 +138,22 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
     between = np.nanmax(np.where(multiple[:, None], -np.inf, share), axis=(1, 2))
     return (
         equal(
-            f"{begin}the plateaus that last over {CONSPICUOUS:.0%} of the time so far in most "
-            "seeds are those at multiples of R: every m that most seeds settle, rank after rank",
+            f"{begin}the plateaus at multiples of R, and no others, last over {CONSPICUOUS:.0%} "
+            "of the time at their end in most seeds: every m for which most seeds decide, rank "
+            "by rank",
             most_long[settled],
             multiple[settled],
             "plateaus as predicted",
         ).stated_in("Z section 5, E.4"),
         at_least(
-            f"{begin}how many of the plateaus at multiples of R do so, over all runs of each rank",
+            f"{begin}share of the plateaus at multiples of R that last so long, over all runs of "
+            "each rank",
             (long & at_multiples).sum(axis=(1, 2)) / at_multiples.sum(axis=(1, 2)),
             _MOST,
         ),
         at_most(
-            f"{begin}the longest plateau at any other m, in any run, as a share of the time so "
-            "far, for each rank above one",
+            f"{begin}longest plateau at any other m, as a share of the time at its end, for each "
+            "rank above one",
             between[data["rank"].to_numpy() > 1],
             CONSPICUOUS,
         ),

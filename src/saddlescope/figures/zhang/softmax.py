@@ -115,24 +115,26 @@ class Softmax(AbstractFigure):
             ).stated_in("Z Figure 5 (ICML 2025)"),
             # The standard error of the labels' power over so many prompts, three times.
             relatively_within(
-                "the loss begins at the labels' power, tr Λ",
+                "every run begins at the power of the labels, tr Λ",
                 first,
                 float(data["label_power"]),
                 3 * np.sqrt(_POWER_VARIANCE / self.prompts),
             ),
             within(
-                "the first drop comes about when linear attention's does: ratio of their times",
+                "the first drop comes at about the time of linear attention's: ratio of the two",
                 drops / linear,
                 1.0,
                 0.3,
             ),
             at_most(
-                "merged: it falls to where linear attention does, share of the fall between them",
+                "merged: the loss falls to about the final loss of linear attention: difference "
+                "as a share of the fall",
                 _distance(data, "merged")[:, 1],
                 0.03,
             ),
             at_most(
-                "separate: its plateaus lie where linear attention has them, in the same way",
+                "separate: the plateaus lie near those of linear attention: difference as a "
+                "share of the fall",
                 distances[np.isfinite(distances)],
                 _FEW if self.prompts < _MANY_PROMPTS else 0.05,
             ),

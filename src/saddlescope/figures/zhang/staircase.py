@@ -93,13 +93,13 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
 
 def timing_claims(data: xr.Dataset, tolerance: float) -> tuple[Claim, ...]:
     """Drops come when T13 says, or not at all where it says so; what is conserved stays (T14)."""
-    name = "drops come when predicted from the initial weights alone (T13)"
+    name = "drops come at the times predicted from the initial weights alone (T13)"
     return (timing_claim(name, data, tolerance), missing_claim(data), conserved_claim(data, "Z 79"))
 
 
 def conserved_claim(data: xr.Dataset, source: str = "") -> Claim:
     """What gradient flow conserves does not drift by more than the solver's own error."""
-    name = "conserved quantities drift by at most (T14)"
+    name = "conserved quantities stay constant (T14): largest drift"
     return at_most(name, data["conserved_drift"], CONSERVED).stated_in(source)
 
 
@@ -113,7 +113,7 @@ def timing_claim(name: str, data: xr.Dataset, tolerance: float) -> Claim:
 def missing_claim(data: xr.Dataset) -> Claim:
     """The drops that do not come are those of which T13 says so."""
     return equal(
-        "drops that do not come by the end of the run are those predicted not to (T13)",
+        "the drops that do not come by the end of the run are those predicted not to (T13)",
         np.isfinite(data["drop_time"]),
         np.isfinite(data["predicted_drop_time"]),
         "drops come, or do not, as predicted",
