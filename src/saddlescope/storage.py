@@ -11,7 +11,7 @@ import xarray as xr
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead, InvalidInput
-from saddlescope.running.files import Sealed, as_path, files_in, find_folder, replacing_folder
+from saddlescope.running.files import Sealed, as_path, find_folder, replacing_folder
 from saddlescope.setting import Setting
 from saddlescope.trajectory import Outcomes, Trajectory
 
@@ -30,8 +30,12 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
 
     target = as_path("path", path)
     with replacing_folder(target, _KIND, overwrite=overwrite) as folder:
-        trajectory.dataset.to_zarr(folder, group="dataset", consolidated=False, zarr_format=3)
-        root = zarr.open_group(folder, mode="a", zarr_format=3)
+        # In memory first: zarr writes files in threads of its own, which would still be at it when
+        # one of them fails and the folder is removed.
+        files: dict[str, Buffer] = {}
+        store = zarr.storage.MemoryStore(files)
+        trajectory.dataset.to_zarr(store, group="dataset", consolidated=False, zarr_format=3)
+        root = zarr.open_group(store, mode="a", zarr_format=3)
         arrays: dict[str, AnyArray] = {}
         about = {
             "setting": trajectory.setting.to_dict(arrays),
@@ -41,7 +45,10 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         _write(root, "arrays", arrays)
         _write(root, "outcomes", {"codes": trajectory.outcomes.codes})
         _write(root, "state", {str(index): leaf for index, leaf in enumerate(trajectory.state)})
-        names = files_in(folder)
+        names = sorted(files)
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(files.pop(name).to_bytes())
         Sealed(folder, _KIND, trajectory.setting.digest, about).write(*names)
     return target
 
