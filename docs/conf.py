@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import partialmethod
 from importlib.metadata import files
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from nbclient import NotebookClient
 from sphinx.util.docutils import SphinxDirective
+
+import saddlescope
 
 project = "Saddlescope"
 author = "The Saddlescope developers"
@@ -28,23 +31,24 @@ default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-# Tutorials are carried out at every build, each in an empty folder; one that fails fails the build.
+# Tutorials are executed at every build, each in an empty folder; one that fails fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
-# What a command prints comes in pieces, which nbclient joins as they are.
-NotebookClient.coalesce_streams.default_value = True
-# The commands in them are those of this environment.
+# What a command prints arrives in pieces that may end inside a word. nbclient can join them, but
+# myst-nb does not ask it to.
+NotebookClient.__init__ = partialmethod(NotebookClient.__init__, coalesce_streams=True)
+# Their shell commands are those of this environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 88
 
-# Formulas are set by MathJax, which lies among the built pages: they ask nothing of any other
-# machine. It draws outlines, so that pages opened from disk need no fonts. Its menu is off, since
-# it would fetch its parts one by one.
+# MathJax, copied among the built pages, renders the formulas, so they need no network. It draws
+# outlines, so that pages opened from disk need no fonts. Its menu is off, since it would fetch its
+# parts one by one.
 _MATHJAX = next(file for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js")
 mathjax_path = _MATHJAX.name
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
@@ -54,8 +58,8 @@ html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "Saddlescope"
 
-# Docstrings are read in a terminal and in a notebook first, so their mathematics stands between
-# dollars and their tags are bare words; here the one is set and the other is linked.
+# Docstrings are mostly read in terminals and notebooks, so their mathematics is between dollar
+# signs and their tags are bare words. Here the mathematics is rendered and the tags become links.
 _DOCSTRING_PARTS = re.compile(
     r"""
       (?P<code>``.+?``|`[^`]+`_?)
@@ -86,6 +90,27 @@ def _set_docstring(
     ).split("\n")
 
 
+def _link_index(app: Any, name: str, source: list[str]) -> None:
+    """Link the functions and figures of the papers' index to the reference and the gallery."""
+    if name == "papers":
+        source[0] = re.sub(r"^\|.+\|$", _link_row, source[0], flags=re.MULTILINE)
+
+
+def _link_row(match: re.Match[str]) -> str:
+    *before, function, figure, test, end = match[0].split("|")
+    function = re.sub(r"`([\w.]+)`", _link_function, function)
+    figure = re.sub(r"`([\w-]+)`", r"{ref}`\1 <figure-\1>`", figure)
+    return "|".join([*before, function, figure, test, end])
+
+
+def _link_function(match: re.Match[str]) -> str:
+    first = match[1].partition(".")[0]
+    module = getattr(getattr(saddlescope, first), "__module__", "saddlescope")
+    # A headline name is documented in the package that exports it, not in the file that defines it.
+    target = ".".join([*module.split(".")[:2], match[1]])
+    return f"{{py:obj}}`{match[1]} <{target}>`"
+
+
 class FigureTable(SphinxDirective):
     """Every figure, from the list that the command line uses."""
 
@@ -106,3 +131,4 @@ def setup(app: Any) -> None:
     app.add_directive("figure-gallery", FigureGallery)
     app.add_directive("figure-table", FigureTable)
     app.connect("autodoc-process-docstring", _set_docstring)
+    app.connect("source-read", _link_index)

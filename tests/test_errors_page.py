@@ -1,4 +1,4 @@
-"""Every message on the page of error messages is what its code or command says."""
+"""Every message on the page of error messages is what its example produces."""
 
 import re
 import shlex
@@ -49,7 +49,7 @@ def raised(code: str, names: dict[str, object], capsys: pytest.CaptureFixture[st
         exec(compile(code, "docs/errors.md", "exec"), names)
     except SaddlescopeError as problem:
         return str(problem)
-    # What is no error is printed.
+    # A message that is not an error is printed.
     return capsys.readouterr().out.strip()
 
 

@@ -1,4 +1,4 @@
-"""The gallery of the documentation has every figure, and is made from what `reproduce` keeps."""
+"""The documentation's gallery has every figure, and is made from what `reproduce` saves."""
 
 import json
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Dots(AbstractFigure):
         return drawing.build()
 
 
-def test_every_figure_has_its_place_and_nothing_else_has() -> None:
+def test_every_figure_is_there_and_nothing_else() -> None:
     names = [kind.id for kind in FIGURES]
     assert list(ENTRIES) == names
     assert sorted(path.stem for path in record.GALLERY.glob("*.webp")) == sorted(names)
@@ -73,7 +73,7 @@ def test_it_is_recorded_from_what_was_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(record, "RECORDED", gallery / "recorded.json")
     monkeypatch.setattr(record, "FIGURES", (Dots,))
     full, quick = tmp_path / "full", tmp_path / "quick"
-    # One in a setting of its own does not take the place of the standard one.
+    # A figure in another setting does not replace the standard one.
     reproduce([Dots.quick(), Dots(height=0.6)], quick)
     assert record.record([full, quick]) == ["dots"]
     entry = json.loads(record.RECORDED.read_text("utf-8"))["dots"]
@@ -83,7 +83,7 @@ def test_it_is_recorded_from_what_was_kept(tmp_path: Path, monkeypatch: pytest.M
         "nobody 1: dots lie low",
         "dots lie very low",
     ]
-    assert page.verdict(entry) == "1 of 2 claims hold; one does not, as is known"
+    assert page.verdict(entry) == "1 of 2 claims hold; one is known not to"
     with Image.open(gallery / "dots.webp") as picture:
         assert picture.size == (640, 320)
 

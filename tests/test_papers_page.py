@@ -18,7 +18,7 @@ class Row:
     """A line of one of the page's tables."""
 
     published: str
-    """The number of the published version, or a dash. MT has one column of numbers alone."""
+    """The number in the published version, or a dash. MT has only one column of numbers."""
     number: str
     """The number that the package cites, or a dash."""
     tag: str
@@ -32,7 +32,7 @@ class Row:
 
 
 def tables() -> Iterator[list[list[str]]]:
-    """The page's tables, each the cells of its lines with the head first."""
+    """The page's tables, each as the cells of its lines, with the header first."""
     for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
         yield [
             [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
     for head, _, *lines in tables():
         for line in lines:
             if len(line) != len(head):
-                continue  # A test below says so.
+                continue  # A test below reports it.
             cells = [cell.strip("`") for cell in line]
             published = cells.pop(0) if head[0] == "published" else "—"
             number, _, *links = cells
@@ -92,7 +92,7 @@ def equation_of(row: Row) -> int | None:
 
 def test_every_equation_of_the_published_main_text_has_its_row() -> None:
     numbers = [number for row in ROWS if (number := equation_of(row)) is not None]
-    # In the order of the paper; of its appendix the main text names one.
+    # In the order of the paper; the main text refers to one equation of the appendix.
     assert numbers == [*range(1, 23), 71]
     published = [row.published for row in ROWS]
     for name in ("(M)", "(S)", "(C1)", "(C2)", "(C3)"):
@@ -140,10 +140,10 @@ def figures(text: str, paper: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def cited() -> str:
-    """All that the package and its documentation say."""
+    """The text of the package and its documentation."""
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
     texts = (file.read_text("utf-8") for file in files if file.name != "papers.md")
-    # A citation may go over the end of a line.
+    # A citation may continue on the next line.
     return " ".join(" ".join(texts).split())
 
 

@@ -14,12 +14,12 @@ from tests.links import ROOT
 import saddlescope as ss
 
 PAGES = [(ROOT / "docs" / name).read_text("utf-8") for name in ("api.md", "transformers.md")]
-# What means the same wherever it is an argument, or a field of a result.
+# Names that mean the same wherever they are an argument or a field of a result.
 SHARED = set(re.findall(r"^\| `(\w+)`", PAGES[0], re.MULTILINE))
 
 
 def public_names() -> Iterator[tuple[str, object]]:
-    """Every name of every room that `saddlescope` has, once, in the first room that has it."""
+    """Every public name, once, with the first module that exports it."""
     known: set[int] = set()
     for room in ss._MODULES:
         module = importlib.import_module(f"saddlescope.{room}")
@@ -31,7 +31,7 @@ def public_names() -> Iterator[tuple[str, object]]:
 
 
 NAMES = dict(public_names())
-# An alias of a type is told by the text after its definition.
+# A type alias is documented by the text after its definition.
 DEFINED = {
     name: found
     for name, found in NAMES.items()
@@ -40,7 +40,7 @@ DEFINED = {
 
 
 def test_the_surface_is_counted_and_every_room_has_its_page() -> None:
-    """A name that is added is documented, or a test below names it."""
+    """A new name must be documented, or a test below fails."""
     assert len(NAMES) > 200
     assert set(NAMES) - set(DEFINED) == {"attention.Weights", "theory.Predictor"}
     shown = re.findall(r"automodule:: saddlescope\.(\w+)$", "\n".join(PAGES), re.MULTILINE)
@@ -48,7 +48,7 @@ def test_the_surface_is_counted_and_every_room_has_its_page() -> None:
 
 
 def own_text(found: object) -> str:
-    """The docstring that a function or class has of its own, none that a dataclass was given."""
+    """The docstring that a function or class was given; not the one that a dataclass generates."""
     text = vars(found).get("__doc__") or "" if inspect.isclass(found) else found.__doc__ or ""
     return "" if text.startswith(f"{getattr(found, '__name__', '')}(") else text
 
@@ -69,10 +69,10 @@ def taken(found: object) -> Iterator[str]:
 
 
 def told(found: object) -> str:
-    """What a docstring says before its example, and the names of fields that have their own."""
+    """A docstring up to its example, and the names of fields that have docstrings of their own."""
     text = own_text(found).partition(">>> ")[0]
     for base in inspect.getmro(found)[1:] if inspect.isclass(found) else ():
-        # An interface tells the fields that its kinds share.
+        # An interface documents the fields that its implementations share.
         if base.__module__.startswith("saddlescope"):
             text += own_text(base).partition(">>> ")[0]
     if dataclasses.is_dataclass(found):
@@ -103,7 +103,7 @@ def test_functions_say_what_they_return() -> None:
 
 
 def test_what_the_theory_computes_has_a_tag() -> None:
-    """A tag of docs/theory.md, or the section, in its own text or in that of its result."""
+    """Its docstring, or that of its result, names a tag or section of docs/theory.md."""
     tags = set(re.findall(r"^\(t(\d+)\)=", (ROOT / "docs/theory.md").read_text("utf-8"), re.M))
     untagged = []
     for name, found in DEFINED.items():

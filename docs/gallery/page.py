@@ -1,4 +1,4 @@
-"""The directive that shows the gallery: a card for every figure, from what was recorded of it."""
+"""The directive that shows the gallery: a card for every figure, from its record."""
 
 import inspect
 import json
@@ -21,8 +21,10 @@ class FigureGallery(SphinxDirective):
         entries = json.loads(RECORDED.read_text("utf-8"))
         docs = Path(str(self.env.srcdir)).resolve()
         lines = [".. container:: gallery", ""]
+        labels = self.env.domains.standard_domain
         for kind in FIGURES:
             lines += [f"   {line}" for line in _card(kind, entries[kind.id], docs)]
+            labels.note_hyperlink_target(f"figure-{kind.id}", self.env.docname, f"figure-{kind.id}")
         return self.parse_text_to_nodes("\n".join(lines))
 
 
@@ -33,6 +35,7 @@ def _card(kind: type[AbstractFigure], entry: dict[str, Any], docs: Path) -> list
     version = "quick version" if entry["quick"] else "full version"
     return [
         f".. container:: card{'' if _as_expected(entry) else ' unexpected'}",
+        f"   :name: figure-{kind.id}",
         "",
         f"   .. image:: /{thumbnail_of(kind.id).resolve().relative_to(docs).as_posix()}",
         f"      :alt: {kind.title}",
@@ -51,7 +54,7 @@ def _card(kind: type[AbstractFigure], entry: dict[str, Any], docs: Path) -> list
 
 
 def verdict(entry: dict[str, Any]) -> str:
-    """What was found about the claims of a figure, in a few words."""
+    """How many claims of a figure hold, in a few words."""
     claims = entry["claims"]
     unexpected = [claim for claim in claims if claim["verdict"] != claim["expected"]]
     if unexpected:
@@ -59,7 +62,7 @@ def verdict(entry: dict[str, Any]) -> str:
     failing = sum(claim["verdict"] == "fails" for claim in claims)
     if not failing:
         return f"All {len(claims)} claims hold"
-    known = "one does not, as is known" if failing == 1 else f"{failing} do not, as is known"
+    known = "one is known not to" if failing == 1 else f"{failing} are known not to"
     return f"{len(claims) - failing} of {len(claims)} claims hold; {known}"
 
 

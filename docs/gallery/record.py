@@ -1,11 +1,11 @@
-"""Record the gallery: a thumbnail and the verdicts of every figure that a reproduction holds.
+"""Record the gallery: a thumbnail and the verdicts of every figure in a reproduction.
 
     saddlescope reproduce
     python docs/gallery/record.py out/reproduction [MORE FOLDERS ...]
 
-reads what `reproduce` has kept, computes nothing, and writes into this folder one picture a figure
-and `recorded.json`. Of several folders the first that holds a figure is taken; what none of them
-holds stays as it is.
+reads what `reproduce` has saved, computes nothing, and writes one picture per figure and
+`recorded.json` into this folder. A figure comes from the first folder that holds it; figures that
+none of them holds stay as they are.
 """
 
 import argparse
@@ -20,19 +20,19 @@ from saddlescope.figures.kit.reproduction import Result, others
 
 GALLERY = Path(__file__).parent
 RECORDED = GALLERY / "recorded.json"
-# Pixels: twice the width at which a thumbnail is shown, for finer screens.
+# In pixels: twice the width at which a thumbnail is shown, for high-resolution screens.
 _SIZE = (640, 640)
-# A figure of many panels is compressed more, until it is no larger than this.
+# A figure with many panels is compressed further, until it is no larger than this.
 _MOST_BYTES = 30_000
 
 
 def thumbnail_of(name: str) -> Path:
-    """Where the thumbnail of a figure lies."""
+    """The path of a figure's thumbnail."""
     return GALLERY / f"{name}.webp"
 
 
 def record(folders: Iterable[Path]) -> list[str]:
-    """Record what the folders hold, and return the names of those figures."""
+    """Record the figures in the folders, and return their names."""
     entries = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
     taken = []
     for folder, result in _results(folders):
@@ -56,7 +56,7 @@ def record(folders: Iterable[Path]) -> list[str]:
 
 
 def _results(folders: Iterable[Path]) -> Iterator[tuple[Path, Result]]:
-    """What the folders hold of the standard settings, each figure once."""
+    """Each figure in its standard setting, once, from the first folder that holds it."""
     seen: set[str] = set()
     for folder in folders:
         for result in others(FIGURES, (), folder):
@@ -77,6 +77,8 @@ def _shrink(picture: Path, thumbnail: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="+", type=Path, help="what `saddlescope reproduce` wrote")
+    parser.add_argument(
+        "folder", nargs="+", type=Path, help="a folder that `saddlescope reproduce` wrote"
+    )
     recorded = record(parser.parse_args().folder)
     print(f"recorded {len(recorded)} of {len(FIGURES)} figures: {', '.join(recorded)}")

@@ -1,11 +1,15 @@
 """The documentation as the system's chromium shows it from disk, with the network off."""
 
 import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_notebook
 from playwright.sync_api import Browser
 from tests.browser.opened import OpenedPage
 from tests.browser.test_run_page import READABLE, channels, contrast
@@ -16,13 +20,13 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "docs" / "_build" / "html"
 WIDTHS = (1280, 820, 390)
 
-# What `make docs` runs, but that no tutorial is carried out, the tree of contents stays small and
-# no module is set as a page of source code.
+# What `make docs` runs, except that no tutorial is executed, the table of contents stays small and
+# modules have no pages of source code.
 BUILD = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
 EXTENSIONS = "myst_nb,sphinx.ext.autodoc,sphinx.ext.mathjax,sphinx.ext.napoleon"
 CHEAPLY = ["-D", "nb_execution_mode=off", "-D", "toc_object_entries=0"]
 CHEAPLY += ["-D", f"extensions={EXTENSIONS}"]
-# Pictures that tutorials begin with come from carrying them out.
+# The pictures that tutorials begin with come from executing them.
 CHEAPLY += ["-D", "suppress_warnings=mystnb.glue"]
 
 FORMULAS = """async () => {
@@ -45,7 +49,7 @@ FORMULAS = """async () => {
 }"""
 SIDEWAYS = """() => {
     const page = document.documentElement;
-    // What is wider than a telephone is scrolled in a box of its own (tables, displayed formulas).
+    // Whatever is wider than a phone scrolls in a box of its own (tables, displayed formulas).
     const cut = [...document.querySelectorAll('span.math')].filter(
         formula => formula.getBoundingClientRect().right > page.clientWidth
             && !formula.closest('.table-wrapper'));
@@ -68,7 +72,7 @@ def _newest(*folders: Path) -> float:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make docs` has built if nothing changed since, and else a build for this test alone."""
+    """What `make docs` has built, if nothing has changed since, or else a build for these tests."""
     index = BUILT / "index.html"
     if index.exists() and index.stat().st_mtime > _newest(ROOT / "docs", ROOT / "src"):
         return BUILT
@@ -86,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _faults(opened: OpenedPage) -> list[object]:
-    """All that a reader without a network would miss or stumble over."""
+    """Everything that a reader without a network would miss or stumble over."""
     page, found = opened.page, opened.page.evaluate(FORMULAS)
     faults: list[object] = [*opened.complaints, *found["raw"], *found["missing"]]
     faults += [url for url in opened.requests if not url.startswith(("file:", "data:"))]
@@ -122,3 +126,23 @@ def test_every_page_shows_its_formulas_without_a_network(browser: Browser, site:
     assert {"theory.html", "api.html", "index.html"} <= set(faults)
     assert formulas > 600
     assert cards == len(FIGURES)
+
+
+def test_the_index_from_the_papers_leads_to_the_reference_and_the_gallery(site: Path) -> None:
+    html = (site / "papers.html").read_text("utf-8")
+    links = re.findall(r'href="(api|transformers|gallery)\.html#([^"]+)"', html)
+    pages = {name: (site / f"{name}.html").read_text("utf-8") for name in {n for n, _ in links}}
+    assert set(pages) == {"api", "transformers", "gallery"}
+    assert [anchor for name, anchor in links if f'id="{anchor}"' not in pages[name]] == []
+    index = (ROOT / "docs/papers.md").read_text("utf-8")
+    rows = re.findall(r" (\S+) \| `[\w/]+\.py::\w+` \|$", index, flags=re.MULTILINE)
+    assert sum(name != "gallery" for name, _ in links) == len(rows) > 80
+    figures = {f"figure-{figure.strip('`')}" for figure in rows if figure != "—"}
+    assert {anchor for name, anchor in links if name == "gallery"} == figures
+
+
+def test_what_a_command_prints_stays_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NotebookClient, "__init__", NotebookClient.__init__)
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    runpy.run_path(str(ROOT / "docs/conf.py"))
+    assert NotebookClient(new_notebook()).coalesce_streams

@@ -1,4 +1,4 @@
-"""An environment that holds what `pip install saddlescope` brings, and no extra."""
+"""An environment with what `pip install saddlescope` installs, and no extra."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from packaging.requirements import Requirement
 
 
 class CleanEnvironment:
-    """A virtual environment of the wheel, its required distributions, and nothing else.
+    """A virtual environment with the wheel, its requirements, and nothing else.
 
-    The wheel is installed by pip. What it requires is linked, file by file, from the environment
-    that runs the tests, where the same versions have been installed already: no download, seconds
-    in place of minutes. `pip check` then says whether what was linked is what is required.
+    pip installs the wheel. Its requirements are linked, file by file, from the environment that
+    runs the tests, which already has them: no download, and seconds instead of minutes. `pip check`
+    then says whether anything required is missing.
     """
 
     def __init__(self, folder: Path, wheel: Path) -> None:
@@ -34,13 +34,13 @@ class CleanEnvironment:
         self._pip("install", "--no-deps", "--no-index", "--no-compile", str(wheel))
 
     def check(self) -> str:
-        """What pip says of requirements that are not met."""
+        """What pip says about requirements that are not met."""
         return self._pip("check").stdout.strip()
 
     def run(
         self, program: str, *words: str, code: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """A program of this environment, which ends with the code and sees no other's modules."""
+        """Run a program of this environment, isolated from others, and check its exit code."""
         done = self._call([str(self._bin / program), *words], environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done
@@ -70,7 +70,7 @@ def _runtime_requirements(wheel: Path) -> Sequence[str]:
 
 
 def _required(requirements: Sequence[str]) -> set[str]:
-    """The names of all distributions that these require, directly or not, with their extras."""
+    """The names of all distributions that these require, directly or indirectly."""
     found: dict[str, set[str]] = {}
     waiting = list(_applying(requirements, {""}))
     while waiting:
@@ -92,7 +92,7 @@ def _applying(requirements: Sequence[str], extras: set[str]) -> Iterator[tuple[s
 
 def _link(source: Distribution, packages: Path) -> None:
     for file in source.files or ():
-        # Scripts lie outside; nothing here calls them.
+        # Scripts are outside the package folder, and nothing here calls them.
         if ".." in file.parts:
             continue
         target = packages / file

@@ -1,4 +1,4 @@
-"""What is released: one version, a source archive from which the wheel is built, and licences."""
+"""The release: one version, a source archive that builds the wheel, and all licences."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def build(source: Path, target: str, folder: Path) -> Path:
-    """An archive, made as an installer would make it."""
+    """An archive, built as an installer would build it."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def build(source: Path, target: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the unpacked source archive, which must therefore hold all that is needed."""
+    """Built from the unpacked source archive, which must therefore be complete."""
     folder = tmp_path_factory.mktemp("release")
     archive = build(ROOT, "sdist", folder / "sdist")
     with tarfile.open(archive) as packed:
