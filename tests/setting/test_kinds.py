@@ -51,6 +51,11 @@ class UsersTask(AbstractTask):
         return regression_moments(covariance, np.eye(self.size), covariance, 0.0, 1 / 5)
 
 
+def test_a_part_that_is_not_given_names_what_could_be() -> None:
+    with pytest.raises(InvalidInput, match=r"method = None: must be given: GradientFlow, "):
+        check_part("method", None)
+
+
 def test_a_users_own_class_comes_back() -> None:
     setting = PLAIN.replace(task=UsersTask(3, 2.0))
     described = setting.to_dict()["task"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import (
@@ -26,8 +27,8 @@ from saddlescope.measure._factored import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class SubspaceDistance:
+@dataclass(frozen=True, eq=False, repr=False)
+class SubspaceDistance(BriefRepr):
     """Distances, and where they say nothing.
 
     >>> import saddlescope as ss

@@ -98,7 +98,10 @@ def is_part(value: object) -> bool:
 
 def check_part(part: str, value: object) -> None:
     """Raise where a value cannot be that part of a setting."""
-    kinds_of(part)
+    kinds = kinds_of(part)
+    if value is None:
+        names = ", ".join(cls.__name__ for cls in kinds.values())
+        raise InvalidInput(part, value, f"must be given: {names}")
     if not is_kind(type(value), part):
         base = _BASES[part].__name__
         article = "an" if base[0] in "AEIOU" else "a"

@@ -10,6 +10,7 @@ from saddlescope.checks import FloatArray, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.running.memory import check_memory
 from saddlescope.setting.kinds import part
+from saddlescope.setting.plain import digest, to_plain
 from saddlescope.task.lengths import ContextLengths
 from saddlescope.task.moments import RegressionMoments
 
@@ -30,6 +31,17 @@ class AbstractData(abc.ABC):
     >>> list(kinds_of("task"))  # what --task takes
     ['statistics', 'prompts', 'aligned_regression', 'in_context_regression', 'task_pool']
     """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._digest == other._digest  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    @property
+    def _digest(self) -> str:
+        """Equal for data of the same fields; large arrays count by their own digests."""
+        return digest(to_plain(self, {}))
 
     @property
     @abc.abstractmethod

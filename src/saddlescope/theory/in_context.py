@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task import Prompts, Spectrum
@@ -15,8 +16,8 @@ from saddlescope.theory.landscape._fixed_points import minimum
 from saddlescope.theory.landscape._singular_modes import any_modes
 
 
-@dataclass(frozen=True, eq=False)
-class InContextPredictor:
+@dataclass(frozen=True, eq=False, repr=False)
+class InContextPredictor(BriefRepr):
     r"""The function $\hat y = \beta^\top W x_q$ that linear attention computes (section 2).
 
     >>> import saddlescope as ss

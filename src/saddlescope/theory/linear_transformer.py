@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import expit
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import Spectrum
@@ -28,8 +29,8 @@ from saddlescope.theory._following import follow
 from saddlescope.theory.parametrisation import check_size, given_times
 
 
-@dataclass(frozen=True, eq=False)
-class UncoupledModes:
+@dataclass(frozen=True, eq=False, repr=False)
+class UncoupledModes(BriefRepr):
     r"""Modes that learn each by itself.
 
     >>> import saddlescope as ss
@@ -50,8 +51,8 @@ class UncoupledModes:
     """When a mode is halfway to its limit; NaN if it never is, or was at the start."""
 
 
-@dataclass(frozen=True, eq=False)
-class CoupledFixedPoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class CoupledFixedPoint(BriefRepr):
     """Where the paper's own architecture comes to rest on aligned tasks.
 
     >>> import saddlescope as ss
@@ -67,8 +68,8 @@ class CoupledFixedPoint:
     loss: float
 
 
-@dataclass(frozen=True, eq=False)
-class CoupledModes:
+@dataclass(frozen=True, eq=False, repr=False)
+class CoupledModes(BriefRepr):
     """Modes that learn together: the paper's own architecture on aligned tasks.
 
     `p` and `q` are [T, D]; `fixed_point` is where they rest.

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import expm
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.task import AbstractTask, AlignedRegression
@@ -21,8 +22,8 @@ _PROMPT_SEED = 31_415
 _MOMENTS = 40
 
 
-@dataclass(frozen=True, eq=False)
-class BatchSpread:
+@dataclass(frozen=True, eq=False, repr=False)
+class BatchSpread(BriefRepr):
     """What steps and batches add to the modes, to first order, over time.
 
     >>> import saddlescope as ss

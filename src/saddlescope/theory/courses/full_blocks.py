@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import MergedAttention, Weights
 from saddlescope.attention.formulas.blocks import split_coefficients
 from saddlescope.checks import real_array
@@ -20,8 +21,8 @@ from saddlescope.task import Statistics
 from saddlescope.theory.parametrisation import GivenWeights, given_heads, population_law
 
 
-@dataclass(frozen=True, eq=False)
-class BlockOptimum:
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockOptimum(BriefRepr):
     """The best that is linear in the features of all blocks.
 
     >>> import saddlescope as ss

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import FloatArray, number
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.landscape._modes import modes
@@ -17,8 +18,8 @@ _ROOT_THREE = np.sqrt(3.0)
 _HALF_WAY = float(np.cbrt(1 - np.sqrt(0.5)))
 
 
-@dataclass(frozen=True, eq=False)
-class HeadTimeCourse:
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadTimeCourse(BriefRepr):
     """A head with $v = ‖k‖ = ‖q‖$ on one eigenvector, in flow time.
 
     >>> import saddlescope as ss

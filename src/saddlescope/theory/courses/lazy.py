@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray, real_array
 from saddlescope.theory.landscape._fixed_points import minimum
@@ -18,8 +19,8 @@ from saddlescope.theory.parametrisation import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LazyCourse:
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyCourse(BriefRepr):
     r"""A sum of exponentials, $L(t) = L_* + \sum_n p_n e^{-2 r_n t}$.
 
     >>> import saddlescope as ss

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
@@ -24,8 +25,8 @@ _HALF_WAY = 1 - np.sqrt(0.5)
 _FLOW = "T10's flow"
 
 
-@dataclass(frozen=True, eq=False)
-class TimeCourse:
+@dataclass(frozen=True, eq=False, repr=False)
+class TimeCourse(BriefRepr):
     """How merged attention learns, in flow time.
 
     >>> import saddlescope as ss

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.errors import InvalidInput
 from saddlescope.tables import html_table, name_eigenvectors, text_table
@@ -161,8 +162,8 @@ class FixedPoints:
         return html_table(_HEADINGS, [point.cells for point in self.points])
 
 
-@dataclass(frozen=True, eq=False)
-class Minimum:
+@dataclass(frozen=True, eq=False, repr=False)
+class Minimum(BriefRepr):
     """The least loss of all linear attention, and the effective map that has it.
 
     >>> import saddlescope as ss

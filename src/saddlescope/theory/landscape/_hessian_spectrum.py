@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.task import AbstractTask
@@ -19,8 +20,8 @@ from saddlescope.theory.parametrisation import is_merged, population_law, summar
 _ROUNDING = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
-class HessianSpectrum:
+@dataclass(frozen=True, eq=False, repr=False)
+class HessianSpectrum(BriefRepr):
     """The eigenvalues of the loss's Hessian at a fixed point but for those that vanish there.
 
     In the model's own weights and normalisation: descent multiplies a distance along one of value h

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.task import AbstractTask
@@ -22,8 +23,8 @@ _HOLDS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Modes(AbstractModes):
+@dataclass(frozen=True, eq=False, repr=False)
+class Modes(BriefRepr, AbstractModes):
     r"""T17, one entry for each eigenvector that the moments of a task share.
 
     Where $\Lambda$, $\Sigma_w$ and $\Lambda_q$ have eigenvalues $\lambda_d, \omega_d, \kappa_d$,

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import FloatArray
 from saddlescope.errors import TheoryDoesNotApply
@@ -34,8 +35,8 @@ from saddlescope.theory.parametrisation import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class StaircaseSharpness:
+@dataclass(frozen=True, eq=False, repr=False)
+class StaircaseSharpness(BriefRepr):
     """The sharpness on every plateau that training visits.
 
     >>> import saddlescope as ss

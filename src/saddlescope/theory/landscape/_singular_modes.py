@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from saddlescope.arrays import whitened_triples
+from saddlescope.arrays import BriefRepr, whitened_triples
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._abstract_modes import AbstractModes
 from saddlescope.theory.landscape._modes import modes, scalar_law
 
 
-@dataclass(frozen=True, eq=False)
-class SingularModes(AbstractModes):
+@dataclass(frozen=True, eq=False, repr=False)
+class SingularModes(BriefRepr, AbstractModes):
     r"""T19, one entry for each singular triple of the whitened drive, in falling order.
 
     $B^{-1/2}\Lambda\Sigma_w\Lambda_q^{1/2} = \sum_d\sigma_d l_d r_d^\top$. In

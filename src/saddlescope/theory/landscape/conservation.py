@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention, Weights
 from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
@@ -19,8 +20,8 @@ from saddlescope.theory.parametrisation import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class DescentDrift:
+@dataclass(frozen=True, eq=False, repr=False)
+class DescentDrift(BriefRepr):
     """How the conserved quantities change under gradient descent, by name.
 
     >>> import saddlescope as ss

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention, Weights
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.theory.landscape._fixed_points import minimal_norm_weights
@@ -22,8 +23,8 @@ from saddlescope.theory.parametrisation import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class EscapeDirection:
+@dataclass(frozen=True, eq=False, repr=False)
+class EscapeDirection(BriefRepr):
     """A direction in weight space along which gradient flow leaves a strict saddle.
 
     >>> import saddlescope as ss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from saddlescope.theory.landscape._abstract_modes import AbstractModes
 from saddlescope.theory.landscape._fixed_points import FixedPoints, fixed_points, representative
@@ -21,7 +21,7 @@ class SaddleGraph:
     """
 
     nodes: FixedPoints
-    edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    edges: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(repr=False)
     """Pairs of subsets, each one eigenvector larger than the one before."""
     path: tuple[tuple[int, ...], ...] | None
     """The subsets that training visits in turn; None where that is not known: where the orders of

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention
 from saddlescope.errors import InvalidInput
 from saddlescope.theory.courses.head import half_way_lead
@@ -22,8 +23,8 @@ from saddlescope.theory.staircase._growth import Growth, driven_modes, single_he
 from saddlescope.theory.staircase._open_races import open_races
 
 
-@dataclass(frozen=True, eq=False)
-class DormantStaircase:
+@dataclass(frozen=True, eq=False, repr=False)
+class DormantStaircase(BriefRepr):
     """The drops of every seed, in the order of the drives; infinite where none comes.
 
     >>> import saddlescope as ss

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention
 from saddlescope.checks import AnyArray, FloatArray, number
 from saddlescope.errors import InvalidInput, TheoryDoesNotApply
@@ -81,8 +82,8 @@ class Staircase:
     """The eigenvectors that the initial weights hold already."""
 
 
-@dataclass(frozen=True, eq=False)
-class Staircases:
+@dataclass(frozen=True, eq=False, repr=False)
+class Staircases(BriefRepr):
     """The same of many seeds, as arrays.
 
     Seeds are along the first axis, drops along the second; `learned_at_start` says what a start

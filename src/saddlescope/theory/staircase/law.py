@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
+from saddlescope.arrays import BriefRepr
 from saddlescope.attention import AbstractAttention, RandomStart
 from saddlescope.checks import FloatArray, number, real_array, whole_number
 from saddlescope.errors import InvalidInput
@@ -32,8 +33,8 @@ _MOST_KNOTS, _FEWEST_KNOTS = 50, 8
 _FIRST_SEED = 2**62
 
 
-@dataclass(frozen=True, eq=False)
-class DropTimeLaw:
+@dataclass(frozen=True, eq=False, repr=False)
+class DropTimeLaw(BriefRepr):
     r"""When the loss first drops, over random starts of one scale.
 
     Heads are independent and a runaway time is inversely proportional to the scale w, so that
