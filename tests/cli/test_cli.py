@@ -297,3 +297,42 @@ def test_import_and_help_load_no_jax(words: list[str] | None) -> None:
     )
     done = python(code)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "predict --help", "reproduce --list"])
+def test_a_reader_who_leaves_early_is_no_error(words: str) -> None:
+    code = f"from saddlescope.cli import main; main({words.split()!r})"
+    command = [sys.executable, "-c", f"import sys; sys.stdin.read(); {code}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
+    code = "from saddlescope.cli import main; main(['reproduce', '--list'])"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "saddlescope: the output cannot be written: No space left on device\n"
+
+
+def test_what_cannot_be_replaced_is_not_said_to_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "out" / "run"
+    run.mkdir(parents=True)
+    (run / "notes.txt").write_text("not a run")
+    answer = Answer(capsys, "train", *SMALL, *DESCENT, "--out", str(tmp_path / "out"))
+    assert answer.code == 2
+    assert answer.err.endswith("(it has no manifest); remove it, or name another folder\n")
+    assert (run / "notes.txt").read_text() == "not a run"

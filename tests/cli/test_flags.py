@@ -251,7 +251,7 @@ def test_large_arrays_of_a_setting_lie_beside_its_file() -> None:
 
 
 NONSENSE = [
-    ("--seeds ''", "seeds = '': must be a whole number"),
+    ("--seeds ''", "seeds = '': must not be empty"),
     ("--seeds x", "seeds = 'x': must be a whole number"),
     ("--weights maybe", "weights = 'maybe': must be true or false"),
     ("--direction sideways", "direction = 'sideways': must be 'random' or 'aligned'"),

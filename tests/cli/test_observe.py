@@ -131,6 +131,40 @@ def test_a_recorders_folder_and_another_beside_it(command, saved):
     assert '"name":"saved"' in Path("live/index.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--out", "elsewhere"], "out = 'elsewhere'"),
+        (["--log", "train.csv"], "log = 'train.csv'"),
+        (["--fold-norms"], "fold_norms = 'True'"),
+        (["--directions", 2], "directions = '2'"),
+    ],
+    ids=str,
+)
+def test_what_would_not_change_an_observation_is_refused(words, named, command):
+    with observe.Recorder(torch.nn.MultiheadAttention(8, 2), every=1, out="live") as one:
+        one.step(loss=1.0)
+    code, out, err = command("observe", "live", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"saddlescope: {named}: is for checkpoints")
+
+
+def test_checkpoints_are_not_measured_in_two_ways_in_one_folder(command, saved):
+    code, _, _ = command("observe", saved, "--heads", 2, "--out", "seen")
+    assert code == 0
+    code, out, err = command("observe", saved, "--heads", 2, "--out", "seen", "--fold-norms")
+    assert (code, out) == (2, "")
+    assert err == (
+        "saddlescope: fold_norms = True: seen was measured with False: name another folder\n"
+    )
+
+
+def test_a_file_that_is_no_checkpoint_is_not_said_to_be_damaged(command, saved):
+    code, out, err = command("observe", saved / "train.csv", "--heads", 2)
+    assert (code, out) == (1, "")
+    assert "train.csv is not a checkpoint" in err
+
+
 def test_an_adapter_of_ones_own_from_a_file(command, tmp_path):
     state = {f"body.{n}.{name}.weight": torch.randn(8, 8) for n in range(2) for name in "qkvo"}
     torch.save(state, tmp_path / "step3.pt")
@@ -187,6 +221,7 @@ def test_a_messy_log_is_measured_and_what_was_done_is_said(command, saved, tmp_p
     (tmp_path / "two.csv").write_text("\n".join([*lines, *lines[1:]]))
     code, out, _ = command("measure", "two.csv", "--plot", "two.svg")
     assert "run 1: 101 steps" in out
+    assert out.endswith("wrote two-run-1.svg, two-run-2.svg\n")
     assert (tmp_path / "two-run-2.svg").exists()
     (tmp_path / "short.csv").write_text("step,loss\n1,2\n")
     code, out, _ = command("measure", "short.csv")
@@ -201,7 +236,8 @@ def test_a_messy_log_is_measured_and_what_was_done_is_said(command, saved, tmp_p
         (["{log}", "--column", "val"], "column = 'val': must be one of 'step', 'loss'"),
         (["{log}", "--smoothing", "much"], "smoothing = 'much': must be a share"),
         (["{log}", "--smoothing", "2"], "smoothing = 2.0: must be a share"),
-        (["{log}", "--plot", "a.xyz"], "plot = 'a.xyz'"),
+        (["{log}", "--plot", "a.xyz"], "plot = 'a.xyz': must end in .png, .pdf, .svg"),
+        (["{log}", "--plot", "."], "plot = '.': must end in .png, .pdf, .svg"),
     ],
 )
 def test_nonsense_about_logs_is_told_in_one_line(words, message, command, saved):

@@ -1,4 +1,4 @@
-"""Pictures as data: described once, drawn by matplotlib and by the page."""
+"""Pictures as data: described once, drawn both by matplotlib and by the page."""
 
 from saddlescope.charts.builder import PanelBuilder
 from saddlescope.charts.files import read_sheet, write_sheet

@@ -1,6 +1,6 @@
-"""`PanelBuilder`: what a figure draws with. It records layers; whoever shows them draws them.
+"""`PanelBuilder`: what a figure draws with. It collects layers, which a renderer draws.
 
-Its methods have the names that matplotlib's axes give them.
+Its methods are named as in matplotlib's axes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RULES, _AREAS, _MAPS, _NOTES = 2.0, 1.0, 0.0, 3.0
 
 @dataclass(eq=False)
 class AxisBuilder:
-    """Scale, ends and ticks of an axis; panels that share an axis hold the same one."""
+    """Scale, ends and ticks of an axis; panels that share an axis hold the same object."""
 
     scale: Scale = "linear"
     base: float = 10.0
@@ -51,18 +51,18 @@ class AxisBuilder:
     most_ticks: int | None = None
 
     def end_at(self, ends: Ends) -> None:
-        """Set its ends; None, or what is not finite, leaves one to what is drawn."""
+        """Set its ends; one that is None or not finite follows from what is drawn."""
         known = [np.nan if end is None else float(end) for end in ends]
         self.low, self.high = (end if np.isfinite(end) else None for end in known)
 
     def tick_at(self, values: Values, names: Iterable[str] = ()) -> None:
-        """Set its ticks, and their names where numbers will not do."""
+        """Set its ticks, and their names if they are not numbers."""
         self.ticks, self.names = tuple(_array(values).tolist()), tuple(names)
 
 
 @dataclass(eq=False)
 class PanelBuilder:
-    """A panel in the making.
+    """A panel under construction.
 
     >>> panel = PanelBuilder(Place(0, 0))
     >>> panel.plot([1, 2], [3, 4], "o-", color="black", label="training")
@@ -86,9 +86,10 @@ class PanelBuilder:
     removed: bool = False
 
     def plot(self, x: Values, y: Values, style: str = "", /, **options: object) -> None:
-        """A curve, or marks. Without points it is a line of the legend that explains a look.
+        """A curve, or markers. Without points it only adds an entry to the legend.
 
-        `y_in="panel"`: heights are shares of the panel. `clip_on=False`: marks on the frame whole.
+        `y_in="panel"`: heights are shares of the panel. `clip_on=False`: markers on the frame are
+        drawn whole.
         """
         look = read_look(style, options)
         frame: Frame = "panel" if options.pop("y_in", "data") == "panel" else "data"
@@ -105,7 +106,7 @@ class PanelBuilder:
     def step(
         self, x: Values, y: Values, /, *, where: Literal["pre", "post"], **options: object
     ) -> None:
-        """A curve of steps: each at the begin of its stretch (`post`) or at its end (`pre`)."""
+        """A step curve: each value begins (`post`) or ends (`pre`) at its point."""
         across, up = np.repeat(_array(x), 2), np.repeat(_array(y), 2)
         if where == "post":
             self.plot(across[1:], up[:-1], **options)
@@ -118,23 +119,23 @@ class PanelBuilder:
         self.plot(np.repeat(_array(edges), 2), up, **options)
 
     def axhline(self, at: SupportsFloat, /, **options: object) -> None:
-        """A line across the panel at a height."""
+        """A horizontal line at a value."""
         self._rule("y", at, options)
 
     def axvline(self, at: SupportsFloat, /, **options: object) -> None:
-        """A line up the panel at a place."""
+        """A vertical line at a value."""
         self._rule("x", at, options)
 
     def axhspan(self, low: SupportsFloat, high: SupportsFloat, /, **options: object) -> None:
-        """A stretch of heights, shaded."""
+        """A shaded horizontal band."""
         self._span("y", low, high, options)
 
     def axvspan(self, low: SupportsFloat, high: SupportsFloat, /, **options: object) -> None:
-        """A stretch of the axis, shaded."""
+        """A shaded vertical band."""
         self._span("x", low, high, options)
 
     def fill_between(self, x: Values, low: Values, high: Values, /, **options: object) -> None:
-        """What lies between two curves; without points a line of the legend."""
+        """The area between two curves; without points only an entry of the legend."""
         look, (label, order) = area_look(options), _name_and_order(options, _AREAS)
         refuse(options)
         across, below, above = np.broadcast_arrays(_array(x), _array(low), _array(high))
@@ -143,7 +144,7 @@ class PanelBuilder:
             self.layers.append(Band(look, label, order, across, below, above))
 
     def bar(self, names: Sequence[str], heights: Values, /, **options: object) -> None:
-        """Upright bars with names under them."""
+        """Vertical bars with names under them."""
         look, (label, order) = area_look(options), _name_and_order(options, _AREAS)
         refuse(options)
         places = np.arange(len(names), dtype=float)
@@ -169,7 +170,7 @@ class PanelBuilder:
         self.yaxis.inverted, self.square = True, square
 
     def pcolormesh(self, x: Values, y: Values, values: Values, /, *, cmap: str) -> None:
-        """Values over two axes: cells about their places."""
+        """Values over two axes, as cells around their coordinates."""
         self._map(_edges(_array(x)), _edges(_array(y)), _array(values), cmap, None, None)
 
     def text(
@@ -188,7 +189,7 @@ class PanelBuilder:
         fontsize: float = 9.0,
         rotation: float = 0.0,
     ) -> None:
-        """A note at a place, in data or in shares of the panel, some points away from it."""
+        """A note at a position in data units or shares of the panel, shifted by some points."""
         look, spot = Look(hex_colour(color), size=float(fontsize)), (float(x), float(y))
         if np.isfinite(spot).all():
             away = (float(shift[0]), float(shift[1]))
@@ -206,7 +207,7 @@ class PanelBuilder:
         xscale: Scale | None = None,
         yscale: Scale | None = None,
     ) -> None:
-        """Labels, ends and scales; what is not given stays as it is."""
+        """Set labels, ends and scales; those not given stay as they are."""
         sides: tuple[tuple[AxisName, AxisBuilder, str | None, Ends, Scale | None], ...] = (
             ("x", self.xaxis, xlabel, xlim, xscale),
             ("y", self.yaxis, ylabel, ylim, yscale),
@@ -225,7 +226,7 @@ class PanelBuilder:
         loc: Literal["left", "center", "right"] = "center",
         fontsize: float | None = None,
     ) -> None:
-        """A title above the panel: on its left, in the middle, on its right."""
+        """A title above the panel: left, centre or right."""
         self.titles[loc] = text
         self.title_size = fontsize
 
@@ -236,12 +237,12 @@ class PanelBuilder:
         labels: Sequence[str] | None = None,
         place: Literal["above", "lower right"] = "above",
     ) -> None:
-        """Show the legend, of all that has a label or of these `labels`; once all is drawn."""
+        """Show a legend of everything labelled, or of these `labels`; call it last."""
         chosen = [one for one in self.entries if labels is None or one.label in labels]
         self.legend_shown = Legend(tuple(chosen), columns, place)
 
     def remove(self) -> None:
-        """Leave the place of the panel empty."""
+        """Leave the panel's cell empty."""
         self.removed = True
 
     def _rule(self, axis: AxisName, at: SupportsFloat, options: dict[str, object]) -> None:
@@ -276,7 +277,7 @@ class PanelBuilder:
         self.layers.append(HeatMap(look, "", _MAPS, x_edges, y_edges, values, palette, *ends))
 
     def _explain(self, label: str, look: Look, *, key: bool = False, is_area: bool = False) -> None:
-        """Give a label its line of the legend; a key is a line that no layer has."""
+        """Add a label's entry to the legend; a key is an entry without a layer."""
         if label:
             entry = Entry(label, look, is_area)
             self.entries.append(entry)
@@ -289,7 +290,7 @@ def _array(values: Values) -> FloatArray:
 
 
 def _edges(places: FloatArray) -> FloatArray:
-    """The borders of cells about their places: midway between them."""
+    """The borders of cells around their coordinates: midway between them."""
     between = (places[1:] + places[:-1]) / 2
     first, last = places[0] - (between[0] - places[0]), places[-1] + (places[-1] - between[-1])
     return np.concatenate([[first], between, [last]])

@@ -23,9 +23,9 @@ _Made = TypeVar("_Made")
 
 
 def write_sheet(sheet: Sheet) -> tuple[bytes, bytes]:
-    """The JSON and the NPZ that `read_sheet` makes the sheet of again.
+    """The JSON and the NPZ from which `read_sheet` rebuilds the sheet.
 
-    An array that several layers have, such as the times of all curves, is kept once.
+    An array that several layers share, such as the times of all curves, is stored once.
     """
     arrays: dict[tuple[tuple[int, ...], bytes], int] = {}
     described = {"format": FORMAT, "sheet": _described(sheet, arrays)}
@@ -40,7 +40,7 @@ def write_sheet(sheet: Sheet) -> tuple[bytes, bytes]:
 
 
 def read_sheet(text: bytes, packed: bytes) -> Sheet:
-    """The sheet that was written; refused where this version does not know all that is in it."""
+    """The sheet that was written; refused if it holds anything that this version does not know."""
     try:
         described = json.loads(text)
         if described["format"] != FORMAT:

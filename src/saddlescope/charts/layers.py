@@ -1,4 +1,4 @@
-"""What can stand in a panel: curves, rules, spans, bands, bars, heat maps and notes, as data."""
+"""The layers of a panel: curves, rules, spans, bands, bars, heat maps and notes, as data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def _nothing() -> FloatArray:
 class Look:
     """How a layer is drawn. Lengths are in points; dashes are multiples of the line's width.
 
-    A width of 0 is no line, an empty `marker` no mark; a mark may have an `edge` of another colour.
+    A width of 0 is no line, an empty `marker` no marker; a marker may have an `edge` of another
+    colour.
     """
 
     colour: str
@@ -40,7 +41,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class AbstractLayer(abc.ABC):
-    """What all kinds have: a look, what the legend calls it, and what it is drawn over."""
+    """The fields of all layers: a look, a label for the legend, and a drawing order."""
 
     kind: ClassVar[str]
     look: Look
@@ -50,16 +51,16 @@ class AbstractLayer(abc.ABC):
 
     @abc.abstractmethod
     def extent(self, axis: AxisName) -> FloatArray:
-        """Values that a panel must reach to show it whole."""
+        """The values that a panel must include to show it whole."""
 
     def borders(self, axis: AxisName) -> FloatArray:
-        """Values that it fills the panel up to: there is no margin beyond them."""
+        """The values up to which it fills the panel, without a margin beyond them."""
         return _nothing()
 
 
 @dataclass(frozen=True, eq=False)
 class Curve(AbstractLayer):
-    """Points, joined by a line, marked, or both; NaN is a gap."""
+    """Points joined by a line, with markers, or both; NaN is a gap."""
 
     kind = "curve"
     x: FloatArray = field(default_factory=_nothing)
@@ -88,7 +89,7 @@ class Rule(AbstractLayer):
 
 @dataclass(frozen=True, eq=False)
 class Span(AbstractLayer):
-    """A stretch of an axis, shaded across the panel."""
+    """A range of an axis, shaded across the panel."""
 
     kind = "span"
     axis: AxisName = "x"
@@ -101,7 +102,7 @@ class Span(AbstractLayer):
 
 @dataclass(frozen=True, eq=False)
 class Band(AbstractLayer):
-    """What lies between two curves."""
+    """The area between two curves."""
 
     kind = "band"
     x: FloatArray = field(default_factory=_nothing)
@@ -114,7 +115,7 @@ class Band(AbstractLayer):
 
 @dataclass(frozen=True, eq=False)
 class Bars(AbstractLayer):
-    """Upright bars from zero, of one width, about their places."""
+    """Vertical bars from zero, of one width, centred on their coordinates."""
 
     kind = "bars"
     x: FloatArray = field(default_factory=_nothing)
@@ -155,7 +156,7 @@ class HeatMap(AbstractLayer):
 
 @dataclass(frozen=True, eq=False)
 class Note(AbstractLayer):
-    """A text at a place, `shift` points away from it; its look is a colour and a size."""
+    """A text at a position, shifted by `shift` points; its look is a colour and a size."""
 
     kind = "note"
     x: float = 0.0

@@ -1,4 +1,4 @@
-"""Where an axis ends: at what is asked for, else a little beyond what is drawn."""
+"""Where an axis ends: at the limits asked for, else a little beyond what is drawn."""
 
 from __future__ import annotations
 

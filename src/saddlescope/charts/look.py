@@ -28,7 +28,7 @@ _INK = "black"
 
 
 def read_look(style: str, options: dict[str, object]) -> Look:
-    """The look that a style and options name; options that are no part of a look stay there.
+    """The look that a style and options name; other options are left in the dictionary.
 
     >>> options = {"color": "black", "linewidth": 2, "label": "training"}
     >>> read_look("s--", options), options
@@ -61,7 +61,7 @@ edge='', alpha=1.0), {'label': 'training'})
 
 
 def area_look(options: dict[str, object]) -> Look:
-    """The look of an area: a colour, and how much shows through it."""
+    """The look of an area: a colour and an opacity."""
     options.pop("linewidth", None)
     return Look(hex_colour(options.pop("color", _INK)), alpha=_number(options, "alpha", 1.0))
 
@@ -78,13 +78,13 @@ def hex_colour(colour: object) -> str:
 
 
 def refuse(options: Mapping[str, object]) -> None:
-    """What a panel does not know must not be lost in silence."""
+    """Refuse unknown options, so that none is ignored silently."""
     if options:
         raise TypeError(f"a panel has no option {', '.join(sorted(options))}")
 
 
 def _parts(style: str) -> tuple[str, str]:
-    """The mark and the line of a style such as "o--"."""
+    """The marker and the line of a style such as "o--"."""
     letter = style[:1] if style[:1] in MARKERS else ""
     line = style[len(letter) :]
     if line and line not in _DASHES:

@@ -16,8 +16,8 @@ Box = Literal["open", "closed", "none"]
 class Axis:
     """An axis: its label, scale and ends, and its ticks where they are given.
 
-    `ticks` of None are chosen by whoever draws. In a sheet whose panels share an axis only the
-    outer ones show its `label` and the numbers.
+    If `ticks` is None the renderer chooses them. In a sheet whose panels share an axis, only the
+    outer panels show its `label` and numbers.
     """
 
     label: str
@@ -37,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a legend; an area's key is a patch."""
+    """An entry of a legend; for an area it is a patch."""
 
     label: str
     look: Look
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Legend:
-    """Entries in columns: above a panel or a sheet, or in a corner of a panel."""
+    """A legend with entries in columns: above a panel or a sheet, or in a corner of a panel."""
 
     entries: tuple[Entry, ...]
     columns: int = 3
@@ -64,10 +64,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes with all that is drawn in it, the lowest first.
+    """A pair of axes with everything drawn in it, the lowest layer first.
 
-    `titles` stand above it on the left, in the middle and on the right. `keys` are entries of its
-    legend that no layer has: they explain a look. `name` is what it is called away from its sheet.
+    `titles` are above it on the left, in the centre and on the right. `keys` are entries of its
+    legend without a layer: they explain a look. `name` identifies the panel outside its sheet.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ColourBar:
-    """The scale of heat maps, beside some panels."""
+    """The colour scale of heat maps, beside some panels."""
 
     beside: tuple[int, ...]
     panel: int
@@ -108,11 +108,11 @@ class Sheet:
     colour_bars: tuple[ColourBar, ...] = ()
 
     def share(self, panel: Panel) -> float:
-        """The part of the sheet's width that a panel takes."""
+        """The share of the sheet's width that a panel takes."""
         place, ratios = panel.place, self.width_ratios
         return sum(ratios[place.column : place.column + place.columns]) / sum(ratios)
 
     def ratio(self, panel: Panel) -> float:
-        """The height of a panel over its width."""
+        """The ratio of a panel's height to its width."""
         part = self.height_ratios[panel.place.row] / sum(self.height_ratios)
         return part * self.height / (self.share(panel) * self.width)

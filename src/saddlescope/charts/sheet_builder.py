@@ -1,4 +1,4 @@
-"""`SheetBuilder`: panels on a grid, which may share axes; it makes the `Sheet`."""
+"""`SheetBuilder`: panels on a grid, which may share axes; it builds the `Sheet`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIDES: tuple[AxisName, AxisName] = ("x", "y")
 
 
 class SheetBuilder:
-    """A sheet in the making: `grid[row, column]` are its panels.
+    """A sheet under construction: `grid[row, column]` are its panels.
 
     >>> drawing = SheetBuilder(1, 2, 6.0, 3.0, sharey=True)
     >>> left, right = drawing.grid[0]
@@ -59,12 +59,12 @@ class SheetBuilder:
 
     @property
     def panels(self) -> list[PanelBuilder]:
-        """Those that are shown, by rows."""
+        """The panels that are shown, by rows."""
         shown = [panel for panel in (*self.grid.flat, *self._joined) if not panel.removed]
         return sorted(shown, key=lambda panel: (panel.place.row, panel.place.column))
 
     def join(self, panels: AnyArray) -> PanelBuilder:
-        """One panel in place of several that lie side by side in a row."""
+        """Replace several adjacent panels of a row by one."""
         for panel in panels:
             panel.remove()
         first = panels[0].place
@@ -89,7 +89,7 @@ class SheetBuilder:
         beside: Iterable[PanelBuilder] | None = None,
         shrink: float = 1.0,
     ) -> None:
-        """The scale of the heat maps in some panels, which is one and the same."""
+        """Add the colour scale that the heat maps in some panels share."""
         held = list(maps)
         for panel in held:
             panel.layers = [
@@ -99,7 +99,7 @@ class SheetBuilder:
         self._bars.append((held if beside is None else list(beside), held[0], label, shrink))
 
     def build(self) -> Sheet:
-        """The sheet as it is."""
+        """The sheet as described so far."""
         shown = self.panels
         bars = [
             ColourBar(tuple(map(shown.index, beside)), shown.index(panel), label, shrink)
@@ -134,7 +134,7 @@ class SheetBuilder:
         own = panel.xaxis if name == "x" else panel.yaxis
         kin = self._kin(panel, name)
         layers: list[AbstractLayer] = [layer for one in kin for layer in one.layers]
-        # What a panel does not say of an axis that it shares, another one says.
+        # What a panel does not set on a shared axis, another panel sets.
         label = panel.labels.get(name) or next(filter(None, (k.labels.get(name) for k in kin)), "")
         return Axis(
             label,
@@ -151,13 +151,13 @@ class SheetBuilder:
         )
 
     def _kin(self, panel: PanelBuilder, name: AxisName) -> list[PanelBuilder]:
-        """The panels that share an axis with this one, and itself."""
+        """The panels that share an axis with this one, itself included."""
         if name == "x":
             return [one for one in self.panels if one.xaxis is panel.xaxis]
         return [one for one in self.panels if one.yaxis is panel.yaxis]
 
     def _is_outer(self, panel: PanelBuilder, name: AxisName, kin: list[PanelBuilder]) -> bool:
-        """Whether no panel that shares the axis stands below it, or on its left."""
+        """Whether no panel that shares the axis is below it, or on its left."""
         if name == "x":
             column = [one.place.row for one in kin if one.place.column == panel.place.column]
             return panel.place.row == max(column)
@@ -184,7 +184,7 @@ class SheetBuilder:
 
 
 def _ends(axis: AxisBuilder, whole: tuple[float, float]) -> tuple[float, float]:
-    """What is asked for where the scale has it, else the whole."""
+    """The limits asked for, if the scale can show them, else the whole range."""
     low, high = (
         end if asked is None or (axis.scale == "log" and asked <= 0) else asked
         for asked, end in zip((axis.low, axis.high), whole, strict=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +27,25 @@ app = typer.Typer(
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
 
+# What the system says where standard output can take no more.
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 def run(words: list[str]) -> int:
     """The exit code of a command; bad input ends with one line and 2."""
+    try:
+        return _run(words)
+    except OSError as problem:
+        if problem.errno not in _UNWRITABLE or problem.filename is not None:
+            raise
+        # What is left in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if problem.errno == errno.EPIPE:
+            return 1
+        return _complain(f"the output cannot be written: {problem.strerror}", 1)
+
+
+def _run(words: list[str]) -> int:
     from saddlescope.cli import (
         lab,
         measure,
@@ -40,7 +59,7 @@ def run(words: list[str]) -> int:
 
     _keep_compiled_programs()
     if not app.registered_commands:
-        # Fields are flags too; which there are depends on the kinds and the figures that are named.
+        # Fields are flags too; which ones exist depends on the kinds and figures that are named.
         loose = {"ignore_unknown_options": True}
         app.command("predict", help=predict.EXAMPLE, context_settings=loose)(predict.predict)
         app.command("train", help=train.EXAMPLE, context_settings=loose)(train.train)
@@ -61,7 +80,7 @@ def run(words: list[str]) -> int:
         many.command("run", help=sweep.RUN)(sweep.run)
         many.command("plot", help=sweep.PLOT)(sweep.plot)
         many.command("page", help=sweep.PAGE)(sweep.page)
-        app.add_typer(many, name="sweep")
+        app.add_typer(many, name="sweep", short_help="Run many settings, here or on a cluster.")
         app.command("lab", help=lab.EXAMPLE, context_settings=loose)(lab.lab)
         app.callback()(_options)
     code = _invoke(typer.main.get_command(app), words or ["--help"])
@@ -81,7 +100,7 @@ def _options(
 
 
 def _show_fields(words: list[str]) -> int:
-    """The rest of a help text: the fields of the kinds that the words choose."""
+    """Print the rest of a help text: the fields of the kinds that the words choose."""
     from saddlescope.cli.flags import setting_help
     from saddlescope.cli.transformer import experiment_help
 
@@ -97,6 +116,7 @@ def _show_fields(words: list[str]) -> int:
 
 def _invoke(command: Any, arguments: list[str]) -> int:
     try:
+        _refuse_empty(arguments)
         code = command.main(args=arguments, prog_name="saddlescope", standalone_mode=False)
         # typer turns Ctrl-C into 130 without a word.
         return _complain("interrupted", 130) if code == 130 else code or 0
@@ -118,8 +138,18 @@ def _invoke(command: Any, arguments: list[str]) -> int:
         return _complain(_explain(wrong, arguments), 2)
 
 
+def _refuse_empty(words: list[str]) -> None:
+    """Refuse an empty word, as an unset variable leaves it: as a path it would be this folder."""
+    for before, word in zip(["", *words], words, strict=False):
+        flag, equals, value = word.partition("=")
+        if word and not (flag.startswith("--") and equals and not value):
+            continue
+        name = flag or (before if before.startswith("--") else "words")
+        raise InvalidInput(name.removeprefix("--"), "", "must not be empty")
+
+
 def _explain(wrong: Any, arguments: list[str]) -> str:
-    """What is wrong with the command itself, in our words where an option's value is wrong."""
+    """What is wrong with the command line, in our own words for an option's value."""
     name = getattr(wrong, "option_name", "")
     for word in arguments:
         flag, equals, value = word.partition("=")

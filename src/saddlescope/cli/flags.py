@@ -1,4 +1,4 @@
-"""Flags made from the fields of the schema: which there are, what they say, and what they give."""
+"""Flags made from the fields of the schema: which exist, their help, and the setting they give."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from saddlescope.setting.toml import load_toml
 
 PARTS = ("task", "model", "method", "init", "record")
 
-# What a run is where the flags say nothing.
+# The run that is meant where no flag says otherwise.
 _KINDS = {
     "task": "in_context_regression",
     "model": "separate",
@@ -30,13 +30,13 @@ _KINDS = {
 }
 _VALUES: dict[str, Plain] = {"spectrum": ".4,.3,.2,.1", "context_length": 31, "heads": 5}
 
-# What a docstring marks and a terminal does not show.
+# The marks of a docstring that a terminal does not show.
 _MARKS = re.compile(r"[`$]")
 _HELP_WIDTH = 96
 
 
 def split_words(words: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Plain words, and the fields that are given as --field value."""
+    """Plain words, and the fields given as --field value."""
     names: list[str] = []
     texts: dict[str, str] = {}
     waiting = iter(words)
@@ -53,7 +53,7 @@ def split_words(words: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def only_fields(words: list[str] | None) -> dict[str, str]:
-    """The fields that words give, where nothing else is allowed."""
+    """The fields that the words give, where nothing else is allowed."""
     names, texts = split_words(words or [])
     if names:
         raise InvalidInput("words", names[0], "fields are given as --field value")
@@ -61,9 +61,9 @@ def only_fields(words: list[str] | None) -> dict[str, str]:
 
 
 def read_setting(texts: Mapping[str, str], until: float) -> Setting:
-    """The setting that flags give, on top of a file where `setting` names one.
+    """The setting that flags give, on top of the file that `setting` names, if any.
 
-    `until` is when gradient flow ends where nothing says so.
+    `until` is when gradient flow ends by default.
     """
     given = dict(texts)
     values: dict[str, Plain] = {}
@@ -89,7 +89,7 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
 
 
 def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[str, Plain]:
-    """What a file says of a part, where the part is still of that kind."""
+    """The fields that a file gives a part, where the part is still of that kind."""
     if not isinstance(before, Mapping) or before["kind"] != kind_name(cls):
         return {}
     law = own.get("inputs")
@@ -105,10 +105,13 @@ def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[
 
 
 def setting_help(words: Iterable[str]) -> str:
-    """What the flags of a setting are, for the kinds that the words choose."""
+    """Help for the flags of a setting, for the kinds that the words choose."""
     _, texts = split_words([word for word in words if word not in ("--help", "--json")])
     kinds = _choose_kinds({part: texts.pop(part, None) for part in PARTS}, {}, texts)
-    lines = ["", "The setting. Each part is of a kind, and has the fields of that kind:"]
+    lines = [
+        "",
+        "The setting has five parts. Each is of a kind, and its flags are the fields of that kind:",
+    ]
     for part, cls in kinds.items():
         others = [name for name in kinds_of(part) if name != _KINDS[part]]
         choice = f"--{part} KIND, one of {', '.join([_KINDS[part], *others])}"
@@ -117,16 +120,16 @@ def setting_help(words: Iterable[str]) -> str:
     lines += [
         "",
         "  --seeds               How many random starts, or which: 6 or 3,7. [1]",
-        "  --setting             A setting in a file, as TOML; flags change fields of it.",
+        "  --setting             A setting in a TOML file; other flags change its fields.",
         "",
-        "A class of your own is FILE.py:Class, as in --task own_task.py:MyTask. Arrays may be",
+        "A class of your own is FILE.py:Class, as in --task own_task.py:MyTask. Arrays can be",
         "given as files (.npy, .npz, .csv, .txt).",
     ]
     return "\n".join(lines)
 
 
 def field_lines(cls: type) -> list[str]:
-    """What the flags of a class are, and their defaults."""
+    """Help for the flags of a class, with their defaults."""
     lines = []
     for field in fields_of(cls).values():
         default = "" if field.default in (REQUIRED, None) else f" [{as_text(field.default)}]"
@@ -159,7 +162,7 @@ def _choose_kinds(
 
 
 def _fitting(part: str, default: type, given: Mapping[str, str], unclaimed: list[str]) -> type:
-    """The default, or the first kind that has the fields which no default has."""
+    """The default, or the first kind that has the given fields which no default kind has."""
     known = {name for cls in kinds_of(part).values() for name in fields_of(cls)}
     wanted = [name for name in unclaimed if name in known]
     if not wanted:
@@ -173,7 +176,7 @@ def _fitting(part: str, default: type, given: Mapping[str, str], unclaimed: list
 
 
 def _is_meant_for(field: Field, text: str) -> bool:
-    """Whether a text can be meant for a field: no number and no file is for one that is a word."""
+    """Whether a text can be meant for a field: a field that is a word takes no number or file."""
     return field.annotation != "str" or not (is_array_file(text) or as_number(text) is not None)
 
 
@@ -197,7 +200,7 @@ def _load_class(part: str, path: Path, name: str) -> type:
 def _completed(
     known: Mapping[str, Field], fields: Mapping[str, Plain], until: float
 ) -> dict[str, Plain]:
-    """The fields, with what a run is by default where a kind needs more than was given."""
+    """The fields, with defaults where a kind needs more than was given."""
     defaults = {**_VALUES, "until": until}
     replaced = _replaces_spectrum(fields)
     if replaced or "x" in known:
@@ -222,7 +225,7 @@ def _holds_samples(fields: Mapping[str, Plain]) -> bool:
 
 
 def _allowed(name: str, kinds: Mapping[str, type]) -> str:
-    """What there is in place of a flag that no chosen kind has."""
+    """What is allowed in place of a flag that no chosen kind has."""
     for part, cls in kinds.items():
         owners = [kind for kind, other in kinds_of(part).items() if name in fields_of(other)]
         if owners:

@@ -12,9 +12,9 @@ from saddlescope.running.lock import hold, remove_lock
 
 @contextmanager
 def working_in(folder: Path) -> Iterator[None]:
-    """Make a folder, see that it can be written to before any work is done, and hold it.
+    """Make a folder, check that it is writable before any work is done, and lock it.
 
-    Where the input is bad, the folders that were made for it go again.
+    If the input turns out bad, the folders made here are removed again.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:

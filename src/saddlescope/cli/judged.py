@@ -33,10 +33,11 @@ def make_and_show(
     jobs: int | None = None,
     **heading: str,
 ) -> None:
-    """Make figures in a folder, write their page, print the verdicts; leave with 1 if one is odd.
+    """Make figures in a folder, write their page and print the verdicts.
 
-    So many `jobs` are done at once, by default as many as there are cores and memory for. The page
-    also shows what the folder holds of the other `known` figures; `heading` may hold its `title`.
+    Exits with 1 if a verdict is not the expected one. `jobs` figures are made at once, by default
+    as many as cores and memory allow. The page also shows those of the other `known` figures that
+    the folder holds; `heading` may hold its `title`.
     """
     from saddlescope.figures.kit import reproduction
     from saddlescope.report import write_reproduction_page
@@ -60,7 +61,7 @@ def make_and_show(
 
 
 def with_fields(figures: Sequence[AbstractFigure], texts: dict[str, str]) -> list[AbstractFigure]:
-    """The figures with other values of some fields; each field must belong to one at least."""
+    """The figures with new values of some fields; each field must belong to at least one."""
     for field, text in texts.items():
         if not any(field in flat_fields(figure) for figure in figures):
             allowed = sorted({name for figure in figures for name in flat_fields(figure)})
@@ -87,7 +88,7 @@ def _verdicts(results: Sequence[Result]) -> str:
     broken = sum(bool(result.problem) for result in results)
     odd = [result.figure for result in results if not result.as_expected]
     if any(figure not in figure.presets().values() for figure in odd):
-        lines.append("in another setting: tolerances are those of the published one")
+        lines.append("not the standard setting: the tolerances are those of the standard one")
     lines.append(
         f"{counted(count, 'claim')} about {counted(len(results), 'figure')}, "
         + (f"{count - wrong} as expected" + (f", {wrong} not" if wrong else ""))

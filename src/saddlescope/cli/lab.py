@@ -12,7 +12,7 @@ from saddlescope.cli import options
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import as_number
 
-EXAMPLE = """Open a page on which the task and the model change under your hands.
+EXAMPLE = """Open a page on which you change task and model by hand.
 
 \b
 Examples:
@@ -33,13 +33,22 @@ _GLANCE = 0.1
 def lab(
     words: options.Fields = None,
     port: Annotated[
-        str | None, typer.Option(help="The port; 8137, or any free one where it is taken.")
+        str | None,
+        typer.Option(
+            metavar="N", help="The port; by default 8137, or any free one if that is taken."
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but loopback needs --token.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="The address to listen on; any but loopback needs --token."
+        ),
     ] = "127.0.0.1",
     token: Annotated[
-        str | None, typer.Option(help="What the page's address must hold: 8 characters or more.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="A secret that the page's address must hold: 8 characters or more."
+        ),
     ] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address and open nothing.")

@@ -10,10 +10,13 @@ import typer
 
 from saddlescope.cli import options
 from saddlescope.errors import CannotWrite, InvalidInput
+from saddlescope.tables import counted
 
 if TYPE_CHECKING:
     from saddlescope.measure import Stages
     from saddlescope.observe import Log
+
+_PICTURES = (".png", ".pdf", ".svg")
 
 EXAMPLE = """Find the plateaus and drops of a loss curve in a log.
 
@@ -24,28 +27,40 @@ Examples:
   saddlescope measure runs/tensorboard --column train/loss
   saddlescope measure metrics.jsonl --json
 
-Reads CSV, JSON lines, TensorBoard's event files and trainer_state.json. Rows without a finite loss,
-steps that a restart did again, steps out of order and several runs in one file are handled, and
-what was done is said with the rows' numbers.
+Reads CSV, JSON lines, TensorBoard event files and trainer_state.json. Rows without a finite loss,
+steps repeated after a restart, steps out of order and several runs in one file are handled; a note
+with the row numbers says what was done.
 """
 
 
 def measure(
-    log: Annotated[Path, typer.Argument(help="A file, or a folder of event files.")],
-    column: Annotated[str | None, typer.Option(help="The column, key or tag of the loss.")] = None,
-    step_column: Annotated[str | None, typer.Option(help="The column of the step.")] = None,
-    run_column: Annotated[str | None, typer.Option(help="The column that tells runs.")] = None,
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A file, or a folder of event files.")],
+    column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column, key or tag of the loss.")
+    ] = None,
+    step_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column of the step.")
+    ] = None,
+    run_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column that names the run.")
+    ] = None,
     smoothing: Annotated[
-        str | None, typer.Option(help="The smallest drop that counts, a share of the whole fall.")
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="The smallest drop that counts, as a share of the whole fall."
+        ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="A picture of the stages: PNG, PDF or SVG.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the stages to this file: PNG, PDF or SVG."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.measure import stages
     from saddlescope.observe import read_log
 
+    if plot is not None and plot.suffix.lower() not in _PICTURES:
+        raise InvalidInput("plot", str(plot), f"must end in {', '.join(_PICTURES)}")
     share = None if smoothing is None else _share(smoothing)
     read = read_log(log, column=column, step_column=step_column, run_column=run_column)
     found: dict[str, Stages | None] = {}
@@ -57,14 +72,14 @@ def measure(
             if problem.field == "smoothing":
                 raise
             found[curve.name] = None
-            notes.append(f"{curve.name or 'the run'}: no stages, {problem}")
-    if plot is not None:
-        _draw(found, plot)
+            notes.append(f"{curve.name or 'the run'}: no stages: {problem}")
+    written = [] if plot is None else _draw(found, plot)
     if as_json:
         typer.echo(json.dumps(_plain(read, found, notes), indent=2, allow_nan=False))
         return
     for curve in read.curves:
-        steps = f"{len(curve.steps)} steps, {curve.steps[0]:g} to {curve.steps[-1]:g}"
+        count = counted(len(curve.steps), "step")
+        steps = f"{count}, {curve.steps[0]:g} to {curve.steps[-1]:g}"
         typer.echo(f"{curve.name}: {steps}" if curve.name else steps)
         for note in curve.notes:
             typer.echo(f"  {note}")
@@ -72,23 +87,28 @@ def measure(
             typer.echo(f"{found[curve.name]!r}\n")
     for note in notes:
         typer.echo(note)
-    if plot is not None:
-        typer.echo(f"wrote {plot}")
+    if written:
+        typer.echo("wrote " + ", ".join(map(str, written)))
 
 
-def _draw(found: dict[str, Stages | None], target: Path) -> None:
-    """The picture of every run; several have their names in the files' names."""
+def _draw(found: dict[str, Stages | None], target: Path) -> list[Path]:
+    """Draw every run that has stages; of several, each file is named after its run."""
+    paths: list[Path] = []
     for name, one in found.items():
         if one is None:
             continue
-        safe = "".join(sign if sign.isalnum() else "-" for sign in name)
-        path = target.with_stem(f"{target.stem}-{safe}") if len(found) > 1 else target
+        path = target
+        if len(found) > 1:
+            safe = "".join(sign if sign.isalnum() else "-" for sign in name)
+            path = target.with_stem(f"{target.stem}-{safe}")
+        if path in paths:
+            path = path.with_stem(f"{path.stem}-{len(paths) + 1}")
         try:
             one.plot(unit="step").savefig(path, dpi=150)
         except OSError as problem:
             raise CannotWrite(path, problem) from None
-        except ValueError as problem:
-            raise InvalidInput("plot", str(path), str(problem).splitlines()[0]) from None
+        paths.append(path)
+    return paths
 
 
 def _plain(read: Log, found: dict[str, Stages | None], notes: list[str]) -> dict[str, object]:

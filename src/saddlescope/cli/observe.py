@@ -28,34 +28,46 @@ Examples:
   saddlescope observe out/observed                   what a Recorder has written
   saddlescope observe runs/a --compare out/b         two runs side by side
 
-Reads safetensors, Hugging Face's checkpoint folders and state dicts (.pt, never arbitrary pickle).
-Writes OUT/index.html and prints what happened: stages, and the heads that changed most. What was
-observed before is not read again; an interrupted command goes on when it is given again. The exit
-code is 1 if a checkpoint could not be read. Measuring needs the extra `observe`:
-pip install 'saddlescope[observe]'.
+Takes files, folders and patterns, or one observation. Reads safetensors, Hugging Face's checkpoint
+folders and state dicts (.pt, never arbitrary pickle).
+Writes OUT/index.html and prints what happened: the stages, and the heads that changed most.
+Checkpoints observed before are not read again; to resume after an interruption, give the same
+command again. The exit code is 1 if a checkpoint could not be read. Measuring needs the extra
+`observe`: pip install 'saddlescope[observe]'.
 """
 
 
 def observe(
     checkpoints: Annotated[
-        list[str] | None, typer.Argument(help="Files, folders, patterns, or an observation.")
+        list[str] | None,
+        typer.Argument(metavar="CHECKPOINTS", hidden=True),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder; out/observed by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The folder; out/observed by default.")
+    ] = None,
     adapter: Annotated[
-        str | None, typer.Option(help="The family of the model, or FILE.py:NAME of your own.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The model's family, or FILE.py:NAME of your own adapter."
+        ),
     ] = None,
     heads: Annotated[
-        str | None, typer.Option(help="The number of heads, where the files do not tell.")
+        str | None,
+        typer.Option(metavar="N", help="The number of heads, where the files do not say."),
     ] = None,
     fold_norms: Annotated[
-        bool, typer.Option("--fold-norms", help="Take the norms' gains into the circuits.")
+        bool, typer.Option("--fold-norms", help="Fold the gains of the norms into the circuits.")
     ] = False,
     directions: Annotated[
-        str, typer.Option(help="How many leading directions drift and turn follow.")
-    ] = "4",
-    log: Annotated[Path | None, typer.Option(help="The log that holds the run's loss.")] = None,
+        str | None,
+        typer.Option(metavar="N", help="How many leading directions drift and turn follow; 4."),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The log that holds the loss of the run.")
+    ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="Another observation, to show side by side.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Another observation, to show side by side."),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write OUT/csv as well.")] = False,
     tensorboard: Annotated[
@@ -76,6 +88,12 @@ def observe(
     done: Observation | None = None
     if len(checkpoints) == 1 and (Path(checkpoints[0]) / MANIFEST).is_file():
         folder = Path(checkpoints[0])
+        given = {"out": out, "adapter": adapter, "heads": heads, "log": log}
+        given |= {"fold_norms": fold_norms or None, "directions": directions}
+        for name, value in given.items():
+            if value is not None:
+                allowed = f"is for checkpoints; {folder} is an observation, shown as it was made"
+                raise InvalidInput(name, str(value), allowed)
     else:
         folder = out or Path("out") / "observed"
         done = observe_checkpoints(
@@ -84,7 +102,7 @@ def observe(
             adapter=_adapter(adapter),
             heads=None if heads is None else _whole("heads", heads),
             fold_norms=fold_norms,
-            directions=_whole("directions", directions),
+            directions=4 if directions is None else _whole("directions", directions),
             log=log,
         )
         if done.problems and not (done.observed or done.known):

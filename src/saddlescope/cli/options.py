@@ -7,6 +7,4 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Fields = Annotated[
-    list[str] | None, typer.Argument(metavar="--FIELD VALUE", help="Fields of the setting.")
-]
+Fields = Annotated[list[str] | None, typer.Argument(metavar="--FIELD VALUE", hidden=True)]

@@ -9,7 +9,7 @@ import typer
 
 from saddlescope.cli import options
 
-EXAMPLE = """Predict a run from theory alone: levels, fixed points, drop times, stable rate.
+EXAMPLE = """Predict a run from theory: levels, fixed points, drop times.
 
 \b
 Examples:
@@ -19,7 +19,8 @@ Examples:
   saddlescope predict --seeds 10000 --by quadrature --json
   saddlescope predict --setting run.toml
 
-The drop times follow from the initial weights of each seed, which are those that train draws.
+Prints the levels of the loss, the fixed points, the largest stable learning rate and the drop
+times. The drop times follow from the initial weights of each seed, the same as train draws.
 """
 
 
@@ -27,7 +28,10 @@ def predict(
     words: options.Fields = None,
     by: Annotated[
         str | None,
-        typer.Option(help="race (T13) or quadrature (T18): the latter above 1000 seeds."),
+        typer.Option(
+            metavar="RULE",
+            help="race (T13) or quadrature (T18); race up to 1000 seeds by default.",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

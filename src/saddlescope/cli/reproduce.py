@@ -18,7 +18,7 @@ from saddlescope.errors import InvalidInput
 if TYPE_CHECKING:
     from saddlescope.figures import AbstractFigure
 
-EXAMPLE = """Make the papers' figures and judge each claim about them.
+EXAMPLE = """Make the papers' figures and judge every claim about them.
 
 \b
 Examples:
@@ -27,33 +27,39 @@ Examples:
   saddlescope reproduce --quick                     a reduced version of each
   saddlescope reproduce --jobs 1                    one after another
   saddlescope reproduce fig3 --context-length 15    in another setting
-  saddlescope reproduce --list                      what there is
+  saddlescope reproduce --list                      the figures that there are
+  saddlescope reproduce --list fig3                 the fields of this one
 
-Writes OUT/index.html, and for each figure PDF, SVG, PNG and its data. What is there already is
-not computed again; an interrupted run goes on when the same command is given again. The exit code
-is 1 if a verdict is not the expected one.
+Writes OUT/index.html, and for each figure PDF, SVG, PNG and its data. A figure that is already
+there is not computed again; to resume after an interruption, give the same command again. The exit
+code is 1 if a verdict is not the expected one.
 """
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FIGURE | --FIELD VALUE", help="All figures by default."),
+        typer.Argument(metavar="FIGURE | --FIELD VALUE", hidden=True),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A reduced version of each figure.")
+        bool, typer.Option("--quick", help="Make a reduced version of each figure.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="List the figures and leave.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the figures and exit.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder; out/reproduction (or out/reproduction-quick) by default."),
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder; out/reproduction (or out/reproduction-quick) by default.",
+        ),
     ] = None,
-    # A text: what is wrong with it is said in our words.
+    # A string, so that what is wrong with it is said in our own words.
     jobs: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Figures made at once; one for each core by default."),
+        typer.Option(
+            metavar="N", help="How many figures to make at once; one for each core by default."
+        ),
     ] = None,
-    film: Annotated[bool, typer.Option(help="Make the films that belong to figures.")] = True,
+    film: Annotated[bool, typer.Option(help="Make the films of the figures that have one.")] = True,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.figures import FIGURES
@@ -61,7 +67,7 @@ def reproduce(
     count = None if jobs is None else _count(jobs)
     figures = _chosen(names or [], quick, FIGURES)
     if show:
-        typer.echo(_as_json(figures) if as_json else _as_table(figures))
+        typer.echo(_as_json(figures) if as_json else _as_table(figures, fields=bool(names)))
         return
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
     make_and_show(figures, FIGURES, folder, films=film, as_json=as_json, jobs=count)
@@ -87,19 +93,25 @@ def _chosen(
     return with_fields([kind.quick() if quick else kind() for kind in kinds], texts)
 
 
-def _as_table(figures: Sequence[AbstractFigure]) -> str:
+def _as_table(figures: Sequence[AbstractFigure], *, fields: bool) -> str:
+    """A line for each figure, with the flags of its setting below it if asked for."""
     from saddlescope.setting.fields import as_text
     from saddlescope.setting.nested import flat_plain
 
     width = max(len(figure.id) for figure in figures)
     lines = []
     for figure in figures:
-        setting = {name: value for name, value in flat_plain(figure).items() if value is not None}
-        flags = " ".join(f"--{name.replace('_', '-')} {as_text(setting[name])}" for name in setting)
-        lines += [
-            f"{figure.id:<{width}}  {figure.title} ({figure.source}; about {figure.seconds:.0f} s)",
-            f"{'':<{width}}  {flags}",
-        ]
+        about = f"({figure.source}; about {figure.seconds:.0f} s)"
+        lines.append(f"{figure.id:<{width}}  {figure.title} {about}")
+        if fields:
+            setting = flat_plain(figure)
+            lines += [
+                f"{'':<{width}}  --{name.replace('_', '-')} {as_text(value)}"
+                for name, value in setting.items()
+                if value is not None
+            ]
+    if not fields:
+        lines.append("the fields of one: saddlescope reproduce --list FIGURE")
     return "\n".join(lines)
 
 

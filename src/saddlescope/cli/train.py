@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from saddlescope.setting import Setting
     from saddlescope.trajectory import Trajectory
 
-EXAMPLE = """Train linear attention exactly and set the run beside its prediction.
+EXAMPLE = """Train linear attention exactly, and compare with theory.
 
 \b
 Examples:
@@ -31,18 +31,18 @@ Examples:
   saddlescope train --task own_task.py:MyTask --model own_model.py:MyModel
 
 Writes OUT/index.html, OUT/figure.png (.svg, .pdf), OUT/comparison.json, OUT/setting.toml and
-OUT/run, which saddlescope.load reads. An interrupted run goes on when the same command is given
-again.
+OUT/run, which saddlescope.load reads. To resume an interrupted run, give the same command again.
 """
 
 
 def train(
     words: options.Fields = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder; runs/DIGEST by default.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The run folder; runs/DIGEST by default."),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace another run in that folder.")
+        bool, typer.Option("--overwrite", help="Replace the run that is in that folder.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -68,9 +68,9 @@ def train(
 def _run(
     setting: Setting, folder: Path, overwrite: bool
 ) -> tuple[Trajectory, SaddlescopeError | None]:
-    """The finished run in the folder, if it is this one; else train, going on where it stopped.
+    """The finished run in the folder, if it is this one; else train, resuming where it stopped.
 
-    With it comes what stood in the way of saving it.
+    The second value is the error that kept the run from being saved, if any.
     """
     from saddlescope import dynamics, storage
 
@@ -81,17 +81,26 @@ def _run(
             if trajectory.setting == setting:
                 return trajectory, None
             raise InvalidInput("out", str(folder), "holds another run; --overwrite replaces it")
-        # Known before anything is computed.
+        # Checked before anything is computed.
         check_replaceable(saved, "run", overwrite=overwrite)
         trajectory = dynamics.train(setting, observers=[ProgressBar(), checkpoint])
     except CannotRead as problem:
-        raise InvalidInput("out", str(folder), f"{problem}; --overwrite starts anew") from None
+        raise InvalidInput("out", str(folder), f"{problem}; {_cure(saved)}") from None
     try:
         trajectory.save(saved, overwrite=overwrite)
     except SaddlescopeError as problem:
         return trajectory, problem
     checkpoint.remove()
     return trajectory, None
+
+
+def _cure(saved: Path) -> str:
+    """What to do about a run that cannot be read: nothing is removed that we did not write."""
+    try:
+        check_replaceable(saved, "run", overwrite=True)
+    except InvalidInput:
+        return "remove it, or name another folder"
+    return "--overwrite starts anew"
 
 
 def _write_pages(trajectory: Trajectory, comparison: str, folder: Path) -> Path:

@@ -16,8 +16,8 @@ from saddlescope.cli.judged import make_and_show, with_fields
 if TYPE_CHECKING:
     from saddlescope.figures import AbstractFigure
 
-EXAMPLE = "Small transformers: how in-context learning emerges, and grokking."
-INDUCTION = """Train attention-only decoders of several depths and watch in-context learning emerge.
+EXAMPLE = "Watch small transformers learn in context, and grok."
+INDUCTION = """Watch in-context learning emerge in decoders of several depths.
 
 \b
 Examples:
@@ -26,11 +26,11 @@ Examples:
   saddlescope transformer induction --preset large        for a GPU
   saddlescope transformer induction --corpus text         Python's own sources
 
-Shows loss, in-context score, prefix matching, ranks and subspace distances on one time axis, and
-judges the claims about them. An interrupted run goes on when the same command is given again. The
-exit code is 1 if a verdict is not the expected one.
+Trains attention-only decoders, shows loss, in-context score, prefix matching, ranks and subspace
+distances on one time axis, and judges the claims about them. To resume an interrupted run, give the
+same command again. The exit code is 1 if a verdict is not the expected one.
 """
-GROKKING = """Train a decoder on modular arithmetic until it groks, and watch how.
+GROKKING = """Watch a decoder on modular arithmetic grok.
 
 \b
 Examples:
@@ -39,8 +39,8 @@ Examples:
   saddlescope transformer grokking --operation multiply --seeds 3
 
 Shows losses, accuracies, frequencies, ranks and subspace distances on one time axis, and judges the
-claims about them. An interrupted run goes on when the same command is given again. The exit code is
-1 if a verdict is not the expected one.
+claims about them. To resume an interrupted run, give the same command again. The exit code is 1 if
+a verdict is not the expected one.
 """
 
 
@@ -52,11 +52,16 @@ class Preset(StrEnum):
     quick = "quick"
 
 
-# A text: what is wrong with it is said in our words.
+# A string, so that what is wrong with it is said in our own words.
 PresetOption = Annotated[
-    str, typer.Option(help="default (two cores), large (a GPU) or quick (a first look).")
+    str,
+    typer.Option(
+        metavar="SIZE", help="default (two cores), large (a GPU) or quick (a first look)."
+    ),
 ]
-Out = Annotated[Path | None, typer.Option(help="The folder; out/NAME by default.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="The folder; out/NAME by default.")
+]
 
 
 def induction(

@@ -1,4 +1,4 @@
-"""What a text at the command line gives a field: arrays from files, named numbers, plain values."""
+"""The value of a field from a text at the command line: an array file, named numbers, or plain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE_ARRAY = "must hold one array of real numbers"
 
 
 def parse_value(field: Field, text: str) -> object:
-    """What a text gives a field: a file of arrays, names with numbers, or what its type says."""
+    """The value that a text gives a field: arrays from a file, named numbers, or by its type."""
     if "Mapping" in field.annotation:
         if text.endswith(".npz"):
             return _read_arrays(field, Path(text))
@@ -60,7 +60,7 @@ def _read_numbers(field: Field, path: Path) -> AnyArray:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
         with warnings.catch_warnings():
-            # NumPy warns of an empty file, which is refused like any other without numbers.
+            # NumPy warns about an empty file, which is refused like any other without numbers.
             warnings.simplefilter("ignore")
             return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=1)
     except OSError as problem:
@@ -78,7 +78,7 @@ def _read_arrays(field: Field, path: Path) -> dict[str, AnyArray]:
         reason = problem.strerror or str(problem)
         raise InvalidInput(field.flag[2:], str(path), f"cannot be read: {reason}") from None
     except Exception:
-        # A damaged archive raises whatever its damage makes zip and NumPy run into.
+        # Which exception a damaged archive raises depends on where the damage is.
         raise InvalidInput(
             field.flag[2:], str(path), "is no archive of arrays, or damaged"
         ) from None

@@ -1,4 +1,4 @@
-"""Pictures of a run: beside its prediction, and as a film."""
+"""Pictures of a run: with its prediction, and as a film."""
 
 from saddlescope.drawing.film import animate
 from saddlescope.drawing.run import describe, notebook_display, plot

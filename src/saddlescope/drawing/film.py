@@ -27,7 +27,7 @@ from saddlescope.trajectory import Trajectory
 
 _MOST_TICKS = 8
 _MOST_FRAMES = 10_000
-# Of the frames about an eighth show plateaus, where nothing moves.
+# About an eighth of the frames show plateaus, where nothing moves.
 _SHARE_OF_TIME = 0.15
 
 
@@ -98,7 +98,7 @@ def animate(
 
 
 def _count_from_one(axis: Axis, count: int, name: str) -> None:
-    """Label the rows, columns or bars of a panel by their numbers, as far as there is room."""
+    """Label the rows, columns or bars of a panel by their numbers, if there is room."""
     shown = range(0, count, -(-count // _MOST_TICKS))
     axis.set_ticks(list(shown), [name.format(index + 1) for index in shown])
 

@@ -1,4 +1,4 @@
-"""Pictures of a run: the loss beside its predicted levels and times, and what was learned."""
+"""Pictures of a run: the loss with its predicted levels and times, and what was learned."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BANDS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAP_LABEL = r"learned share $e_d^\top W e_d/\xi_d$"
 
 
-# More curves than these are told apart by shades, and some of them are named.
+# More curves than these are drawn in shades, and only some of them are named.
 _MOST_NAMED = 6
-# A linear axis ends so many times as late as the last drop or movement.
+# A linear axis ends this many times as late as the last drop or movement.
 _AFTER_LAST_DROP = 1.5
 _QUANTILES = (
     "The median of the loss over all seeds, and bands of half and of nine tenths of them; dashed "
@@ -40,13 +40,13 @@ def plot(
     scale: str | None = None,
     caption: bool = True,
 ) -> Drawing:
-    """Loss of all seeds beside the predicted levels; what one seed learned, and its values.
+    """The loss of all seeds with its predicted levels; what one seed learned, and its values.
 
-    Where quantiles were kept, the median, and bands of half and of nine tenths of the seeds. Solid:
-    measured. Dashed: predicted. `scale` of the time axis is `"linear"` or `"log"` (the default
-    where the drops lie decades apart); the one that is chosen for you is linear only as far as
-    something happens. `seed` is the first by default. What is shown is said under
-    the picture unless `caption` is False.
+    Where quantiles were kept: the median, and bands of half and of nine tenths of the seeds. Solid
+    lines are measured, dashed ones predicted. `scale` of the time axis is `"linear"` or `"log"`, by
+    default `"log"` if the drops are decades apart; a linear axis chosen by default ends where
+    nothing happens any more. `seed` is the first by default. A caption says what is shown, unless
+    `caption` is False.
     """
     seed_index = 0 if seed is None else trajectory.index_of(seed)
     result = trajectory.compare()
@@ -71,7 +71,7 @@ def plot(
 
 
 def describe(trajectory: Trajectory, seed: int | None = None) -> str:
-    """What the picture shows, of whatever the run has kept."""
+    """Describe what the picture shows, depending on what the run has kept."""
     if trajectory.setting.record.keep == "quantiles":
         return _QUANTILES
     seeds = trajectory.setting.seeds
@@ -111,7 +111,7 @@ def set_time_axis(
 
 
 def notebook_display(trajectory: Trajectory) -> str:
-    """The picture and the table, for a notebook."""
+    """The picture and the table as HTML, for a notebook."""
     figure, table = to_svg(plot(trajectory)), trajectory.compare()._repr_html_()
     # A column may be narrower than the picture.
     fitted = figure.replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
@@ -156,7 +156,7 @@ def draw_loss(
 
 
 def _name_seed(trajectory: Trajectory, row: int, chosen: int, count: int) -> tuple[str | None, str]:
-    """The label and the colour of a seed's curve; of many only the chosen one stands out."""
+    """The label and colour of a seed's curve; of many, only the chosen one stands out."""
     if count == 1:
         return "training", COLOURS[0]
     seed = trajectory.setting.seeds[row]
@@ -198,7 +198,7 @@ def _finish_loss(axes: Axes, columns: int = 3) -> None:
 
 
 def _draw_learned(axes: Axes, trajectory: Trajectory, result: Comparison, seed_index: int) -> None:
-    """The effective map along each eigenvector, as a share of its optimum where that is known."""
+    """The effective map along each eigenvector, as a share of its optimum if that is known."""
     basis = eigenbasis(trajectory)
     learned = np.diagonal(effective_maps(trajectory, seed_index), axis1=1, axis2=2)
     goal = np.ones(learned.shape[1]) if basis is None else _optimum(trajectory, basis)
@@ -221,7 +221,7 @@ def _draw_values(axes: Axes, trajectory: Trajectory, result: Comparison, seed_in
 
 
 def _draw_family(axes: Axes, time: FloatArray, curves: FloatArray, name: str) -> None:
-    """A curve for each column; many are in shades from first to last, of which some are named."""
+    """A curve for each column; many are drawn in shades, and only some of them named."""
     count = curves.shape[1]
     named, colours = set(range(count)), list(COLOURS)
     if count > _MOST_NAMED:
@@ -240,12 +240,12 @@ def _optimum(trajectory: Trajectory, directions: FloatArray) -> FloatArray:
 
 
 def eigenbasis(trajectory: Trajectory) -> FloatArray | None:
-    """The eigenvectors e_1 … e_D as columns; None where a task has none in common."""
+    """The eigenvectors e_1 … e_D as columns; None if the covariances share none."""
     return getattr(trajectory.setting.task, "common_basis", None)
 
 
 def effective_maps(trajectory: Trajectory, seed_index: int) -> FloatArray:
-    """One seed's effective map at every time, [T, D, D]: between eigenvectors where there are."""
+    """One seed's effective map at every time, [T, D, D], in the eigenbasis if there is one."""
     maps = trajectory.dataset["effective_map"].isel(seed=seed_index).to_numpy()
     basis = eigenbasis(trajectory)
     return maps if basis is None else basis.T @ maps @ basis
@@ -257,7 +257,7 @@ def head_values(trajectory: Trajectory, seed_index: int) -> FloatArray:
 
 
 def _settled(trajectory: Trajectory) -> float:
-    """When the last seed has come to within a hundredth of its whole fall."""
+    """When the last seed has fallen by all but a hundredth of its whole fall."""
     if trajectory.setting.record.keep == "quantiles":
         return float(trajectory.time[-1])
     loss = np.nan_to_num(trajectory.loss, nan=np.inf, posinf=np.inf)

@@ -42,7 +42,7 @@ _MARKERS = {
     "cross": "x", "plus": "+", "star": "*", "upright": "|", "flat": "_",
 }  # fmt: skip
 _SIDES = ("left", "center", "right")
-# Decades: below so many, ticks between the powers are labelled.
+# On fewer decades than these, ticks between the powers are labelled.
 _ALWAYS = (np.inf, np.inf)
 
 
@@ -63,7 +63,7 @@ def draw_sheet(sheet: Sheet) -> Drawing:
 
 
 def _place_panels(figure: Figure, sheet: Sheet) -> list[Axes]:
-    """Axes for every panel. Rows whose panels begin at other columns are laid out by themselves."""
+    """Axes for every panel; rows whose panels begin at other columns are laid out separately."""
     widths, heights = sheet.width_ratios, sheet.height_ratios
     groups = [list(rows) for _, rows in groupby(range(len(heights)), partial(_begins, sheet))]
     totals = [sum(heights[row] for row in rows) for rows in groups]
@@ -94,7 +94,7 @@ def _begins(sheet: Sheet, row: int) -> list[int]:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
-    # The paper is the figure's; a panel has none of its own.
+    # The background is the figure's; a panel has none of its own.
     axes.patch.set_visible(False)
     for layer in panel.layers:
         draw_layer(layer, axes)
@@ -124,7 +124,7 @@ def _draw_axis(axes: Axes, drawn: DrawnAxis, axis: Axis, name: str) -> None:
         if not axis.names and axis.scale == "log":
             drawn.set_ticks(axis.ticks, [f"{tick:g}" for tick in axis.ticks])
     elif axis.scale == "log":
-        # Where two decades are labelled, what lies between them need not be.
+        # Where two decades are labelled, ticks between them need no labels.
         drawn.set_minor_formatter(NullFormatter())
         if _decades(axis.low, axis.high) < 1:
             drawn.set_major_locator(LogLocator(axis.base, subs=(1.0, 2.0, 5.0)))
@@ -138,13 +138,13 @@ def _draw_axis(axes: Axes, drawn: DrawnAxis, axis: Axis, name: str) -> None:
 
 
 def _decades(low: float, high: float) -> int:
-    """How many whole decades lie between two numbers, ends included."""
+    """How many powers of ten lie between two numbers, ends included."""
     return int(np.floor(np.log10(high * 1.0001)) - np.ceil(np.log10(low * 0.9999)))
 
 
 @singledispatch
 def draw_layer(layer: AbstractLayer, axes: Axes) -> None:
-    """Draw a layer of any kind; one that is not known is an error."""
+    """Draw a layer of any kind; an unknown kind is an error."""
     raise TypeError(f"matplotlib is not told how to draw a layer of kind {layer.kind!r}")
 
 

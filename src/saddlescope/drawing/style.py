@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; their order alternates in
+# Okabe and Ito's colours, which colour-blind readers can distinguish; their order alternates in
 # lightness, so that neighbours differ in grey as well.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 THEORY_COLOUR = "#555555"
@@ -55,11 +55,11 @@ def to_svg(figure: Figure) -> str:
 
 
 def inline_svg(text: str) -> str:
-    """The SVG of a file as an element of a page: without paper, its black the page's ink."""
+    """The SVG of a file as an element of a page: no background, its black the text colour."""
     text = _PAPER.sub(r"\1none", text, count=1)
     for ink in ("#000000", THEORY_COLOUR):
         text = text.replace(ink, "currentColor").replace(ink.lower(), "currentColor")
-    # Text has no colour of its own: it takes the one of the element around it.
+    # Text inherits the colour of the element around it.
     return text[text.index("<svg") :].replace("<svg ", '<svg fill="currentColor" ', 1)
 
 

@@ -1,4 +1,4 @@
-"""The papers' figures and those beyond them: each with its setting, its run and its claims."""
+"""The papers' figures and further ones, each with its setting, run and claims."""
 
 from saddlescope.figures.beyond.any_covariances import AnyCovariances
 from saddlescope.figures.beyond.any_inputs import AnyInputs

@@ -1,9 +1,9 @@
 """Other people's runs: the measures of every attention head, live or over checkpoints.
 
-`Recorder` looks on in a plain training loop, `HuggingFaceCallback` in Hugging Face's Trainer,
-`LightningCallback` in Lightning's. `observe_checkpoints` reads what was saved, `look` measures one
-model, and `load` gives what either has written as one dataset. `read_log` reads the loss curves of
-other people's logs. A model of one's own is named by an adapter (`Projections`, `adapters`).
+`Recorder` records in a plain training loop, `HuggingFaceCallback` in Hugging Face's Trainer,
+`LightningCallback` in Lightning's. `observe_checkpoints` reads saved models, `look` measures one
+model, and `load` returns what any of them has written as one dataset. `read_log` reads the loss
+curves in other people's logs. A model of your own needs an adapter (`Projections`, `adapters`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from saddlescope.observe.recorder import Recorder
     from saddlescope.observe.snapshot import look
 
-# Loaded when first used: torch and what is built on it are heavy, and may not be there.
+# Loaded on first use: torch and what is built on it are heavy, and may not be installed.
 _HOMES = {
     "AbstractAdapter": "adapters",
     "AttentionLayer": "adapters",

@@ -1,4 +1,4 @@
-"""What the callbacks of all trainers share: the recorder of the run that goes on."""
+"""What the callbacks of all trainers share: the recorder of the current run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AbstractRecorderCallback:
-    """Begins a recorder when a trainer begins, and closes it when the trainer ends."""
+    """Starts a recorder when a trainer starts, and closes it when the trainer ends."""
 
     def __init__(
         self, every: object = 100, *, out: str | Path | None = None, **options: object
@@ -22,10 +22,10 @@ class AbstractRecorderCallback:
         self.recorder: Recorder | None = None
 
     def _begin(self, model: Module, folder: Path, *, done: int, is_first: bool) -> None:
-        """Begin after `done` steps, in the process that is first; `folder` is the trainer's."""
+        """Start after `done` steps, in the process of rank 0; `folder` is the trainer's."""
         self._close()
         if not is_first:
-            # Refused in every process: one that goes on alone would wait for the others.
+            # Refused in every process: one that continued alone would wait for the others.
             readable(model, self._options.get("heads"), self._options.get("adapter"))
             return
         self.recorder = Recorder(

@@ -1,4 +1,4 @@
-"""A hash of the weights that are measured, to tell checkpoints that are the same."""
+"""A hash of the measured weights, by which identical checkpoints are recognised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def digest_of(weights: AbstractWeights, adapter: AbstractAdapter | str | None) -> str:
-    """A hash of all that is measured: the weights of the attention layers and their norms."""
+    """A hash of everything that is measured: the weights of attention layers and their norms."""
     noting = _Noting(weights)
     family, layers = adapters.find(noting, adapter)
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Packages that not everybody has: one line says what to install."""
+"""Optional packages: where one is missing, one line says what to install."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EXTRA = "observe"
 
 
 def require(name: str) -> ModuleType:
-    """A module, or `InvalidInput` with the extra that brings it."""
+    """Import a module, or raise `InvalidInput` naming the extra that provides it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:

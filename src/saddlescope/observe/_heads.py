@@ -45,16 +45,21 @@ DRIFT, TURN = "drift", "turn"
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """What is measured of heads.
+    """How heads are measured.
 
     - `directions`: how many leading directions of a circuit `drift` and `turn` follow.
-    - `fold_norms`: take the gain and bias of the norm in front of each layer into its circuits.
+    - `fold_norms`: fold the gain and bias of the norm in front of each layer into its circuits.
     - `adapter`: an adapter or the name of a known one; None tries all.
     """
 
     directions: int = 4
     fold_norms: bool = False
     adapter: AbstractAdapter | str | None = None
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """The options that all records of an observation must share."""
+        return {"directions": self.directions, "fold_norms": self.fold_norms}
 
     def __post_init__(self) -> None:
         whole_number("directions", self.directions)
@@ -65,7 +70,7 @@ class HeadOptions:
 
 @dataclass(frozen=True, eq=False)
 class HeadMeasures:
-    """What was measured: `arrays` [layer, head] or [layer, head, index], NaN where nothing was.
+    """The measures: `arrays` [layer, head] or [layer, head, index], NaN where one is missing.
 
     `problems` says what could not be measured, `notes` what a reader must know.
     """
@@ -105,7 +110,7 @@ def measure_heads(
 
 @dataclass(eq=False)
 class _Layer:
-    """One layer, and what was found of it."""
+    """One layer and its measures."""
 
     index: int
     name: str
@@ -121,7 +126,7 @@ class _Layer:
         options: HeadOptions,
         before: Mapping[str, Directions],
     ) -> None:
-        """Measure its two circuits; what fails is noted."""
+        """Measure its two circuits; a failure is noted."""
         with self._noting(""):
             read = adapter.read(weights, self.name)
             circuits = read.circuits(fold_norms=options.fold_norms)
@@ -159,10 +164,10 @@ class _Layer:
 def _for_each(
     function: Callable[[int], _Layer], count: int, weights: AbstractWeights
 ) -> list[_Layer]:
-    """What a function gives for every layer: on the CPU a thread a core, with one thread in each.
+    """The function's value for every layer; on the CPU on one single-threaded worker per core.
 
-    Threads that wait for one another within a small matrix cost more than the work itself, ten
-    times as much where the machine has other work.
+    Threads that synchronise within a small matrix cost more than the work itself, ten times as
+    much on a busy machine.
     """
     import torch
 
@@ -186,7 +191,7 @@ def _turned(before: Tensor, now: Tensor) -> Tensor:
 
 
 def _gathered(found: Mapping[tuple[str, int], Tensor], layers: int) -> dict[str, AnyArray]:
-    """All results in NumPy; they leave the device at once."""
+    """All results in NumPy, copied from the device in one go."""
     import torch
 
     if not found:

@@ -1,4 +1,4 @@
-"""A checkpoint's weights, read from its files as they are asked for; never arbitrary pickle."""
+"""The weights of a checkpoint, read from its files on demand; never arbitrary pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from saddlescope.errors import CannotRead
 from saddlescope.observe._extras import require
-from saddlescope.observe._places import SAFETENSORS, Checkpoint
+from saddlescope.observe._places import SAFETENSORS, SUFFIXES, Checkpoint
 from saddlescope.observe.weights import AbstractWeights, StateDict, checked, clean, configured
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ _STRANGE = "is no plain state dict (damaged, or a pickle of something else), and
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The weights of a checkpoint, and the step that its content tells."""
+    """The weights of a checkpoint, and its step according to its content."""
 
     weights: AbstractWeights
     step: int | None
 
 
 class MappedTensors(AbstractWeights):
-    """Tensors in safetensors files that are mapped into memory."""
+    """Tensors in memory-mapped safetensors files."""
 
     def __init__(self, files: Mapping[str, safe_open], config: Mapping[str, object]) -> None:
         self._files = {clean(name): (file, name) for name, file in files.items()}
@@ -53,13 +53,13 @@ class MappedTensors(AbstractWeights):
         return checked(name, file.get_tensor(own))
 
     def setting(self, path: str, *names: str) -> object | None:
-        """What the config knows by one of these names."""
+        """The config's value under one of these names."""
         return configured(self._config, names)
 
 
 @contextmanager
 def opened(checkpoint: Checkpoint, given: Mapping[str, object]) -> Iterator[Opened]:
-    """Open a checkpoint; `given` stands before its config. What cannot be read is `CannotRead`."""
+    """Open a checkpoint, or raise `CannotRead`; `given` takes precedence over its config."""
     shown = f"path = {str(checkpoint.path)!r}"
     try:
         files = checkpoint.weight_files()
@@ -103,7 +103,7 @@ def _mapped(
         if missing:
             raise CannotRead(f"{shown}: {file.name} lacks {sorted(missing)[0]!r}")
         by_name |= dict.fromkeys(names or there, mapped)
-    # Decoders of ours carry their shape.
+    # Our own decoders carry their shape.
     shape = _parsed(about.get("shape", "{}"))
     text = configured(about, _STEPS)
     return Opened(MappedTensors(by_name, {**shape, **config}), _whole(text))
@@ -132,27 +132,30 @@ def _loaded(
 
 
 def _unpickled(file: Path, shown: str) -> object:
-    """The content of a file, of tensors and plain values alone, mapped into memory if it can be."""
+    """The content of a file, tensors and plain values only, memory-mapped if possible."""
     torch = require("torch")
     for mapped in (True, False):
         try:
             with warnings.catch_warnings():
-                # Of what it refuses afterwards.
+                # It warns about what it then refuses.
                 warnings.simplefilter("ignore")
                 return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
         except pickle.UnpicklingError as problem:
             reason = _HOSTILE if "GLOBAL" in str(problem) else _STRANGE
             raise CannotRead(f"{shown}: {file.name} {reason}") from None
         except Exception as problem:
-            # Files of torch's older format cannot be mapped; a damaged one raises anything.
+            # Files in torch's older format cannot be mapped; a damaged one can raise anything.
             if not mapped or "mmap" not in str(problem):
-                text = f"{file.name} is damaged or half written"
-                raise CannotRead(f"{shown}: {text} ({type(problem).__name__})") from None
+                is_named_so = file.suffix in SUFFIXES
+                what = "is damaged or half written" if is_named_so else "is not a checkpoint"
+                raise CannotRead(
+                    f"{shown}: {file.name} {what} ({type(problem).__name__})"
+                ) from None
     raise AssertionError
 
 
 def _config(folder: Path) -> dict[str, object]:
-    """Hugging Face's config beside a checkpoint or above it; nothing where there is none."""
+    """The Hugging Face config beside a checkpoint or in the folder above; empty without one."""
     for place in (folder, folder.parent):
         file = place / "config.json"
         if file.is_file():
@@ -174,7 +177,7 @@ def _parsed(text: str) -> dict[str, object]:
 
 
 def _whole(value: object) -> int | None:
-    """A step as a whole number, None where it is none."""
+    """A step as a whole number; None if it is not one."""
     if isinstance(value, str) and value.isdigit():
         return int(value)
     is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0

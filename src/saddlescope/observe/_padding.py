@@ -1,4 +1,4 @@
-"""Arrays of different sizes as one, with NaN where there is nothing."""
+"""Arrays of different sizes as one, padded with NaN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saddlescope.checks import AnyArray
 
 
 def stacked(parts: Mapping[int, AnyArray], count: int) -> AnyArray:
-    """`count` arrays along a new first axis, by their places; NaN where one is small or missing.
+    """`count` arrays along a new first axis, by index; NaN where one is smaller or missing.
 
     >>> stacked({0: np.ones(1), 2: np.ones(2)}, 3).tolist()
     [[1.0, nan], [nan, nan], [1.0, 1.0]]

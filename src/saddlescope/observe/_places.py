@@ -1,4 +1,4 @@
-"""Which checkpoints lie where, and at which step of the run each was written."""
+"""Where the checkpoints are, and at which step of the run each was written."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from saddlescope.observe.weights import natural
 from saddlescope.running.files import MANIFEST, as_path
 
 SAFETENSORS = ".safetensors"
-_SUFFIXES = (SAFETENSORS, ".pt", ".pth", ".bin", ".ckpt")
-# Hugging Face's names of a whole model, in the order in which they are looked for.
+SUFFIXES = (SAFETENSORS, ".pt", ".pth", ".bin", ".ckpt")
+# Hugging Face's names for a whole model, in the order of preference.
 _WHOLE = ("model.safetensors", "pytorch_model.bin")
 _INDEX = ".index.json"
 _SHARD = re.compile(r"-\d+-of-\d+\.")
-# The words before a step's number, from those that mean a step to those that may mean anything.
+# The words before a step's number, the most specific first.
 _WORDS = (r"(?:global[-_]?)?step", r"iter(?:ation)?", r"checkpoint|ckpt", r"epoch")
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
-# Folders within folders that are looked into.
+# How deep folders are searched.
 _DEEPEST = 3
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file, or a folder in Hugging Face's manner, with the step that its name tells."""
+    """A file, or a folder in Hugging Face's layout, with the step in its name."""
 
     path: Path
     named_step: int | None
 
     @property
     def folder(self) -> Path:
-        """Where its config lies, if there is one."""
+        """The folder of its config, if there is one."""
         return self.path if self.path.is_dir() else self.path.parent
 
     def weight_files(self) -> dict[Path, tuple[str, ...] | None]:
-        """Its files and the weights to read from each, None for all; `OSError` if one is missing.
+        """Its files and the names of the weights to read from each, None for all.
 
-        A `ValueError` is an index that is no index.
+        Raises `OSError` if a file is missing, `ValueError` if the index is not one.
         """
         if not self.path.is_dir():
             return {self.path: None}
@@ -56,7 +56,7 @@ class Checkpoint:
 
     @property
     def stamp(self) -> dict[str, object]:
-        """Its path, and what changes when it is written again."""
+        """Its path, size and time, which change when it is written again."""
         try:
             stats = [file.stat() for file in self.weight_files()]
         except (OSError, ValueError):
@@ -68,7 +68,7 @@ class Checkpoint:
         }
 
     def trainer_state(self) -> dict[str, object]:
-        """What Hugging Face's Trainer has written beside it; nothing where it cannot be read."""
+        """The state that Hugging Face's Trainer wrote beside it; empty if it cannot be read."""
         try:
             state = json.loads((self.folder / "trainer_state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
-    """The checkpoints at some places (files, folders, patterns), in natural order, each once."""
+    """The checkpoints in files, folders and patterns, in natural order, each once."""
     paths: dict[Path, None] = {}
     for place in places:
         path = as_path("checkpoints", place)
@@ -87,7 +87,7 @@ def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
         for one in found:
             inside = list(_inside(one, _DEEPEST)) if one.is_dir() else [one]
             if not inside and len(found) == 1:
-                allowed = f"must hold checkpoints ({', '.join(_SUFFIXES)}) of their own"
+                allowed = f"must hold checkpoints ({', '.join(SUFFIXES)}) of their own"
                 raise InvalidInput("checkpoints", str(place), allowed)
             paths |= dict.fromkeys(inside)
     ordered = sorted(paths, key=lambda path: natural(str(path)))
@@ -95,16 +95,16 @@ def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
 
 
 def step_in(path: Path) -> int | None:
-    """The step that a name tells: the number after `step` and the like, or its last number.
+    """The step in a name: the number after `step` and the like, else its last number.
 
-    Where it has none, that of its folder.
+    If it has none, the step in the name of its folder.
 
     >>> step_in(Path("run/checkpoint-500")), step_in(Path("epoch=3-step=1200.ckpt"))
     (500, 1200)
     >>> step_in(Path("step10k.pt")), step_in(Path("7/model.pt")), step_in(Path("final.pt"))
     (10000, 7, None)
     """
-    own = path.name.removesuffix(path.suffix) if path.suffix in _SUFFIXES else path.name
+    own = path.name.removesuffix(path.suffix) if path.suffix in SUFFIXES else path.name
     if (found := _after_a_word(own)) is not None:
         return found
     if numbers := re.findall(r"\d+", own):
@@ -123,7 +123,7 @@ def _after_a_word(name: str) -> int | None:
 
 def _inside(folder: Path, depth: int) -> Iterator[Path]:
     if (folder / MANIFEST).is_file():
-        # What this very instrument has written.
+        # An observation, written by this very instrument.
         return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -131,13 +131,13 @@ def _inside(folder: Path, depth: int) -> Iterator[Path]:
         raise InvalidInput("checkpoints", str(folder), f"{problem.strerror}") from None
     names = {entry.name for entry in entries if entry.is_file()}
     is_model = any(name in names or name + _INDEX in names for name in _WHOLE)
-    has_shards = any(_SHARD.search(name) and name.endswith(_SUFFIXES) for name in names)
+    has_shards = any(_SHARD.search(name) and name.endswith(SUFFIXES) for name in names)
     if is_model or has_shards:
         yield folder
     for entry in entries:
         if entry.is_dir() and depth and not entry.name.startswith("."):
             yield from _inside(Path(entry.path), depth - 1)
-        elif not (is_model or has_shards) and entry.name.endswith(_SUFFIXES):
+        elif not (is_model or has_shards) and entry.name.endswith(SUFFIXES):
             yield Path(entry.path)
 
 

@@ -1,4 +1,4 @@
-"""What a model makes of a tokenised batch: in-context and prefix-matching scores."""
+"""Scores of a model on a tokenised batch: in-context learning and prefix matching."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONG = 501  # tokens: from here on the 50th and the 500th token are predicted
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A batch of tokens, how a model is asked about it, and which positions are compared."""
+    """A batch of tokens, how to run a model on it, and which positions to compare."""
 
     tokens: Tensor
     ask: Ask
@@ -105,7 +105,7 @@ class Probe:
 
 
 def ask_model(model: Module | Decoder, tokens: Tensor) -> Answer:
-    """Ask a model of Hugging Face, of TransformerLens, of ours, or one of torch's own modules."""
+    """Run a model of Hugging Face, TransformerLens, ours, or one of torch's own modules."""
     if is_decoder(model):
         return _ask_decoder(model, tokens)
     return _ask_module(cast("Module", model), tokens)
@@ -125,7 +125,7 @@ def _ask_module(model: Module, tokens: Tensor) -> Answer:
     with _patterns(model) as patterns:
         said = model(tokens)
     said = said[0] if isinstance(said, tuple) else said
-    # In the order of the layers' names, as adapters have them, and not in that of the calls.
+    # In the order of the layers' names, as in adapters, not in the order of the calls.
     return getattr(said, "logits", said), [patterns[name] for name in sorted(patterns, key=natural)]
 
 
@@ -140,7 +140,7 @@ def _ask_decoder(decoder: Decoder, tokens: Tensor) -> Answer:
 
 @contextmanager
 def _eager(model: Module) -> Iterator[None]:
-    """The attention that gives its patterns; the fast ones have none."""
+    """Use the attention that returns its patterns; the fast ones do not."""
     before = model.config._attn_implementation  # type: ignore[union-attr]
     model.set_attn_implementation("eager")  # type: ignore[operator]
     try:
@@ -151,7 +151,7 @@ def _eager(model: Module) -> Iterator[None]:
 
 @contextmanager
 def _patterns(model: Module) -> Iterator[dict[str, Tensor]]:
-    """The patterns of every `nn.MultiheadAttention` that is called meanwhile, by its name."""
+    """Collect the patterns of every `nn.MultiheadAttention` called meanwhile, by its name."""
     import torch
 
     patterns: dict[str, Tensor] = {}

@@ -1,4 +1,4 @@
-"""A model that is looked at and left as it was: mode, random states, precision."""
+"""Measure a model and leave it as it was: mode, random states, precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def undisturbed(model: Module) -> Iterator[None]:
-    """Without gradients, dropout, autocasting or compiling; all of it is put back afterwards."""
+    """Turn off gradients, dropout, autocasting and compiling; all are restored afterwards."""
     import torch
 
     modes = [(module, module.training) for module in model.modules()]

@@ -1,4 +1,4 @@
-"""What a live run and a series of checkpoints share: look, compare with before, write down."""
+"""What a live run and a series of checkpoints share: measure, compare with before, record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Seen:
 
 @dataclass(frozen=True, eq=False)
 class Extra:
-    """What a record holds beside the measures of heads."""
+    """What a record holds besides the measures of heads."""
 
     arrays: Mapping[str, AnyArray] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Extra:
 
 
 class Watch:
-    """Measures the heads at one step after another, each compared with the first and the last."""
+    """Measures the heads step after step, comparing each with the first and the previous step."""
 
     def __init__(self, store: Store, options: HeadOptions, session: int = 0) -> None:
         self.store = store
@@ -69,7 +69,7 @@ class Watch:
         return record
 
     def keep(self) -> None:
-        """Keep on disk what the next record, of this process or of another, is compared with."""
+        """Keep on disk what the next record, of this or another process, is compared with."""
         pair = {"first": self._first, "last": self._last}
         arrays = {
             f"{name}/{place}": np.asarray(rows.cpu())

@@ -28,8 +28,8 @@ from saddlescope.tables import counted
 class Observation:
     """What `observe_checkpoints` did.
 
-    - `observed`: the steps that were measured; `known`: those that were measured before.
-    - `problems`: checkpoints that could not be, each in a line.
+    - `observed`: the steps measured by this call; `known`: those measured by earlier ones.
+    - `problems`: a line for each checkpoint that could not be measured.
     - `remarks`: duplicates, gaps and changes of shape.
 
     >>> import saddlescope as ss
@@ -60,11 +60,11 @@ def observe_checkpoints(
     """Measure every head of every checkpoint, and write the records to the folder `out`.
 
     `places` are files (safetensors, or state dicts in .pt, .pth, .bin or .ckpt), folders of such
-    files or of Hugging Face's checkpoints, sharded or not, and glob patterns. Steps come from the
+    files or of Hugging Face checkpoints, sharded or not, and glob patterns. Steps are read from the
     names, from `trainer_state.json` or from the files' own metadata. One checkpoint is open at a
-    time and its attention weights are read as they are needed. What was observed before is not
-    read again: the same call goes on where it was interrupted. The losses in `trainer_state.json`,
-    or in the log that `log` names, are kept beside. Other options are those of `look`.
+    time, and its attention weights are read as they are needed. Checkpoints observed before are not
+    read again: the same call resumes where it was interrupted. The losses in `trainer_state.json`,
+    or in the log file `log`, are kept too. The other options are those of `look`.
 
     >>> import saddlescope as ss
     >>> import pathlib, tempfile, torch
@@ -79,7 +79,7 @@ def observe_checkpoints(
     options = HeadOptions(directions, fold_norms, adapter)
     found = find_checkpoints([places] if isinstance(places, str | Path) else places)
     curve = None if log is None else read_log(log).only
-    store = Store.open(as_path("out", out), CHECKPOINTS, resume=True)
+    store = Store.open(as_path("out", out), CHECKPOINTS, options.kept, resume=True)
     try:
         series = _Series(Watch(store, options), options, given)
         series.go_through(found)
@@ -92,7 +92,7 @@ def observe_checkpoints(
 
 
 class _Series:
-    """The checkpoints of one run, looked at one after the other."""
+    """The checkpoints of one run, measured one after another."""
 
     def __init__(self, watch: Watch, options: HeadOptions, given: Mapping[str, object]) -> None:
         self._watch, self._options, self._given = watch, options, given
@@ -103,7 +103,7 @@ class _Series:
         self._remarks: list[str] = []
 
     def go_through(self, found: Sequence[Checkpoint]) -> None:
-        """Look at every checkpoint in the order of their steps."""
+        """Measure every checkpoint in the order of their steps."""
         stamps = {
             tuple(sorted((name, one.source[name]) for name in ("path", "bytes", "written"))): one
             for one in self._records
@@ -128,14 +128,14 @@ class _Series:
             waiting, unnumbered = list(enumerate(unnumbered)), []
         total = len(waiting) + len(unnumbered)
         with ProgressBar("observing") as bar:
-            for place, (step, checkpoint) in enumerate(waiting):
-                bar.show(place / total, checkpoint.path.name)
+            for index, (step, checkpoint) in enumerate(waiting):
+                bar.show(index / total, checkpoint.path.name)
                 self._try(step, checkpoint)
             for checkpoint in unnumbered:
                 self._try(None, checkpoint)
 
     def done(self) -> Observation:
-        """What came of it."""
+        """The outcome so far."""
         gaps = _gaps(sorted({record.step for record in self._records}))
         shapes = _shape_changes(self._records)
         return Observation(
@@ -157,7 +157,7 @@ class _Series:
             with opened(checkpoint, self._given) as content:
                 return content.step
         except CannotRead:
-            # It is told when its turn comes.
+            # Reported when its turn comes.
             return None
 
     def _try(self, step: int | None, checkpoint: Checkpoint) -> None:
@@ -175,7 +175,7 @@ class _Series:
         twin = next((one for one in self._records if one.source.get("hash") == digest), None)
         same = next((one for one in self._records if one.step == step), None)
         if twin is not None and twin.source["path"] == shown:
-            # Written again as it was.
+            # Rewritten with the same content.
             self._known.append(twin.step)
             return
         if twin is not None and step in (None, twin.step):
@@ -209,13 +209,13 @@ def _trainer_losses(checkpoint: Checkpoint) -> dict[str, AnyArray]:
 
 
 def _gaps(steps: Sequence[int]) -> list[str]:
-    """Where a checkpoint seems to be missing: a longer stride between two equal ones."""
+    """Steps at which a checkpoint seems to be missing: a longer stride between two equal ones."""
     strides = np.diff(steps)
     found = []
-    for place in range(1, len(strides) - 1):
-        before, stride, after = strides[place - 1 : place + 2].tolist()
+    for index in range(1, len(strides) - 1):
+        before, stride, after = strides[index - 1 : index + 2].tolist()
         if before == after and stride > before and stride % before == 0:
-            first, last = steps[place], steps[place + 1]
+            first, last = steps[index], steps[index + 1]
             missing = counted(stride // before - 1, "checkpoint")
             found.append(f"a gap from step {first} to step {last}: {missing} missing by the stride")
     return found

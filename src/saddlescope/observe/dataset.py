@@ -18,14 +18,14 @@ _LOSSES = ("loss_step", "loss")
 
 
 def load(path: str | Path) -> xr.Dataset:
-    """The observation in a folder, of a run that goes on as of one that is over.
+    """The observation in a folder, whether its run has ended or not.
 
     Over (step, layer, head): `qk_effective_rank`, `qk_marginal_rank`, `qk_stable_rank`, `qk_norm`,
-    `qk_spectral_norm`, `qk_drift` (since the record before, which is at `drift_from`), `qk_turn`
-    (since the first), the same of OV, and `prefix_matching`; `qk_spectrum` and `ov_spectrum` also
+    `qk_spectral_norm`, `qk_drift` (since the previous record, at step `drift_from`), `qk_turn`
+    (since the first), the same for OV, and `prefix_matching`; `qk_spectrum` and `ov_spectrum` also
     over `index`; `in_context_score` and `probe_loss` over (step). `loss` is over a `loss_step` of
-    its own, since losses are known more often. Steps that a restart did again are those of the
-    last start. What could not be measured is NaN, and the attribute `problems` says why.
+    its own, since losses are known more often. Steps repeated after a restart are those of the last
+    session. What could not be measured is NaN, and the attribute `problems` says why.
 
     >>> import saddlescope as ss
     >>> import pathlib, tempfile, torch
@@ -50,7 +50,7 @@ def load(path: str | Path) -> xr.Dataset:
         data[name] = (("step", *axes), stacked(arrays, len(shown)).astype(float))
     by_head = [array.shape[1:3] for axes, array in data.values() if "head" in axes]
     heads = max((shape[1] for shape in by_head), default=0)
-    # A model may have patterns of more layers than it has weights that were found.
+    # A model may have attention patterns in more layers than those whose weights were found.
     count = max((len(layers), *(shape[0] for shape in by_head)))
     layers = (*layers, *[""] * (count - len(layers)))
     data = {
@@ -81,7 +81,7 @@ def load(path: str | Path) -> xr.Dataset:
 
 
 def _last_course(records: Sequence[Record]) -> list[Record]:
-    """Without what a later start of the run did again."""
+    """The records without those that a later session repeated."""
     begins: dict[int, int] = {}
     for record in records:
         begins.setdefault(record.session, record.step)
@@ -94,13 +94,13 @@ def _last_course(records: Sequence[Record]) -> list[Record]:
 
 
 def _losses(records: Sequence[Record]) -> dict[float, float]:
-    """The losses by step, in order; a later record's word counts."""
+    """The losses by step, in order; a later record replaces an earlier one."""
     pairs: dict[float, float] = {}
     for record in records:
         if "loss" in record.arrays:
             steps, values = (record.arrays[name].tolist() for name in _LOSSES)
             first = min(steps, default=0)
-            # A restart: what came after it has not happened.
+            # A restart: what was recorded beyond it is void.
             if record.session:
                 pairs = {step: value for step, value in pairs.items() if step < first}
             pairs |= dict(zip(steps, values, strict=True))
@@ -108,7 +108,7 @@ def _losses(records: Sequence[Record]) -> dict[float, float]:
 
 
 def _whole_if_all_are(steps: Sequence[float]) -> AnyArray:
-    """Steps as whole numbers, unless a log counts in parts of them."""
+    """Steps as whole numbers, unless a log has fractions of a step."""
     values = np.array(steps, float)
     return values.astype(int) if (values == np.floor(values)).all() else values
 

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 class HuggingFaceCallback(AbstractRecorderCallback, TrainerCallback):
     """Measures every head while a Trainer trains: `Trainer(…, callbacks=[HuggingFaceCallback()])`.
 
-    Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
+    `options` are those of `Recorder`, except the model, `start` and `resume`, which the Trainer
     knows. `out` is by default the folder `observed` in the Trainer's output folder. The losses are
-    those that the Trainer logs, at the steps at which it does.
-
-    `options` are those of `Recorder`.
+    those that the Trainer logs, at the steps at which it logs them.
 
     >>> import saddlescope as ss
     >>> callbacks = [ss.observe.HuggingFaceCallback(every=50, out="out/observed")]
@@ -35,7 +33,7 @@ class HuggingFaceCallback(AbstractRecorderCallback, TrainerCallback):
         control: TrainerControl,
         **others: object,
     ) -> None:
-        """Begin, or go on where the Trainer was resumed."""
+        """Start, or continue where the Trainer was resumed."""
         assert args.output_dir is not None
         self._begin(
             others["model"],  # type: ignore[arg-type]
@@ -51,7 +49,7 @@ class HuggingFaceCallback(AbstractRecorderCallback, TrainerCallback):
         control: TrainerControl,
         **others: object,
     ) -> None:
-        """Tell of an optimiser's step."""
+        """Report an optimiser step."""
         if self.recorder is not None:
             self.recorder.step(step=state.global_step)
 

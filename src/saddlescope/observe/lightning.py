@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 class LightningCallback(AbstractRecorderCallback, Callback):
     """Measures every head while a Trainer fits: `Trainer(…, callbacks=[LightningCallback()])`.
 
-    Takes what `Recorder` takes but the model, the start and whether to resume, which the Trainer
-    knows. `out` is by default the folder `observed` in the Trainer's. Steps are the optimiser's;
-    the loss of a step is that of its last batch where batches are accumulated.
-
-    `options` are those of `Recorder`.
+    `options` are those of `Recorder`, except the model, `start` and `resume`, which the Trainer
+    knows. `out` is by default the folder `observed` in the Trainer's folder. Steps are the
+    optimiser's; where batches are accumulated, the loss of a step is that of its last batch.
 
     >>> import saddlescope as ss
     >>> callbacks = [ss.observe.LightningCallback(every=50, out="out/observed")]
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin, or go on where a checkpoint was restored."""
+        """Start, or continue where a checkpoint was restored."""
         self._last = trainer.global_step
         folder = Path(trainer.default_root_dir)
         self._begin(pl_module, folder, done=self._last, is_first=trainer.is_global_zero)
@@ -44,7 +42,7 @@ class LightningCallback(AbstractRecorderCallback, Callback):
         batch: object,
         batch_idx: int,
     ) -> None:
-        """Tell of an optimiser's step, if the batch came to one."""
+        """Report an optimiser step, if the batch completed one."""
         if self.recorder is None or trainer.global_step == self._last:
             return
         self._last = trainer.global_step

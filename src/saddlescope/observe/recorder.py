@@ -1,4 +1,4 @@
-"""`Recorder`: the instruments on a live run, three lines in a plain training loop."""
+"""`Recorder`: the instruments on a live run, in three lines of a plain training loop."""
 
 from __future__ import annotations
 
@@ -48,20 +48,21 @@ class Recorder:
             recorder.step(loss=loss)
         recorder.close()
 
-    The weights are measured before the first step, at every `every`-th and, by `close`, at the
-    last; losses are kept of every step. `load(recorder.out)` reads the folder at any time.
+    The weights are measured before the first step, after every `every` steps and, by `close`, at
+    the last step; the loss of every step is kept. `load(recorder.out)` reads the folder any time.
 
-    - `out`: the folder; by default out/observed, or out/observed-2 … where that is taken.
-    - `resume`: go on in a folder that holds an observation already. `start` is the number of steps
-      that were taken before; what the earlier start saw at later steps is then done again.
-    - `tokens[batch, position]`: a tokenised batch on which to take the in-context score (of the
-      predicted tokens `early` and `late`) and prefix matching. `probe` is a function of the model
-      and the tokens that gives logits and a list of attention patterns, for models of one's own.
-    - `adapter`, `heads`: the family of the model, and its number of heads, where neither is found.
+    - `out`: the folder; by default out/observed, or out/observed-2 and so on if that exists.
+    - `resume`: continue an observation that is in the folder already. `start` is the number of
+      steps taken so far; records of the earlier session at later steps are superseded.
+    - `tokens[batch, position]`: a tokenised batch on which to measure the in-context score (from
+      the predicted tokens `early` and `late`) and prefix matching. For a model of your own, `probe`
+      is a function of the model and the tokens that returns logits and a list of attention
+      patterns.
+    - `adapter`, `heads`: the model's family and number of heads, where they cannot be inferred.
     - `fold_norms`, `directions`: as in `look`.
 
-    In a distributed run the process of rank 0 writes and the others do nothing. A measure that
-    fails is noted in the record, and the run goes on.
+    In a distributed run the process of rank 0 writes and the others do nothing. A measurement that
+    fails is noted in the record, and the run continues.
 
     >>> import tempfile, torch
     >>> model = torch.nn.MultiheadAttention(8, 2)
@@ -101,7 +102,7 @@ class Recorder:
         self.out = place_of(out, Path("out"), is_new=not resume)
         if _rank():
             return
-        store = Store.open(self.out, LIVE, resume=resume)
+        store = Store.open(self.out, LIVE, options.kept, resume=resume)
         session = max((record.session for record in store.records()), default=-1) + 1
         self._watch = Watch(store, options, session)
         self._record()
@@ -109,7 +110,7 @@ class Recorder:
 
     @property
     def dataset(self) -> xr.Dataset:
-        """What was recorded so far."""
+        """Everything recorded so far."""
         return load(self.out)
 
     def step(
@@ -119,11 +120,10 @@ class Recorder:
         step: object = None,
         model: Module | Decoder | None = None,
     ) -> None:
-        """Tell of one step: after the optimiser's, with its loss.
+        """Report one step, after the optimiser's, with its loss.
 
-        `step` is its number where the run counts its own, one more than before where it does not.
-        `model` is the one to look at from here on, where every step makes a new one, as with a
-        `saddlescope.transformer.Decoder`.
+        `step` is its number, by default one more than before. `model` replaces the model from here
+        on, where every step makes a new one, as with a `saddlescope.transformer.Decoder`.
         """
         if self._watch is None:
             return
@@ -138,18 +138,18 @@ class Recorder:
             self._record()
 
     def note_loss(self, step: int, loss: Tensor | float) -> None:
-        """Keep a loss that belongs to a step; a tensor stays where it is until the next record."""
+        """Keep the loss of a step; a tensor stays on its device until the next record."""
         if self._watch is not None:
             self._losses.append((step, _as_loss(loss)))
 
     def close(self) -> None:
-        """Record the last step and let go of the folder."""
+        """Record the last step and release the folder."""
         if self._watch is None:
             return
         if self._step > self._recorded:
             self._record()
         elif self._losses:
-            # Those that came after the record of their step.
+            # Losses that were reported after their step was recorded.
             self._append(*_gathered(self._losses))
         self._keep()
         self._watch.store.close()
@@ -163,13 +163,13 @@ class Recorder:
 
     def _look_at(self, model: Module | Decoder, weights: AbstractWeights) -> None:
         self._weights = weights
-        # What is wrapped is asked itself: the wrapper may compile, or talk to other processes.
+        # The model inside a wrapper is called directly: the wrapper may compile or communicate.
         inner = weights.model if isinstance(weights, ModelWeights) else None
         self._model = model if inner is None else inner
         self._guard = nullcontext if inner is None else partial(undisturbed, inner)
 
     def _record(self) -> None:
-        """Measure and write; whatever goes wrong costs this record and not the run."""
+        """Measure and write; a failure costs this record, not the run."""
         assert self._watch is not None
         arrays, lost = _gathered(self._losses)
         self._recorded, problems = self._step, lost
@@ -194,7 +194,7 @@ class Recorder:
             log.warning(text, self._step, problems[0])
 
     def _keep(self) -> None:
-        """Keep the directions: at the beginning and at the end, since they leave the device."""
+        """Keep the directions; only at the beginning and the end, since they leave the device."""
         assert self._watch is not None
         try:
             self._watch.keep()
@@ -202,7 +202,7 @@ class Recorder:
             log.warning("a resumed run will not know how far heads have turned: %s", problem)
 
     def _append(self, arrays: Mapping[str, AnyArray], problems: list[str]) -> None:
-        """A record without measures: losses, and why there is nothing else."""
+        """Append a record without measures: the losses, and why there is nothing else."""
         assert self._watch is not None
         record = Record(self._step, self._watch.session, arrays, problems=tuple(problems))
         try:
@@ -213,7 +213,7 @@ class Recorder:
 
 
 def readable(model: Module | Decoder, heads: object, adapter: object) -> AbstractWeights:
-    """The weights of a model; one of which no layer can be read is bad input."""
+    """The weights of a model; one without a readable layer is bad input."""
     weights = weights_of(model, heads)
     family, layers = adapters.find(weights, adapter)
     family.read(weights, layers[0])
@@ -221,7 +221,7 @@ def readable(model: Module | Decoder, heads: object, adapter: object) -> Abstrac
 
 
 def _as_loss(loss: object) -> Tensor | float:
-    """A loss to keep; NaN where it is no number, since a run must not break off over it."""
+    """A loss to keep; NaN if it is not a number, since that must not stop the run."""
     import torch
 
     if torch.is_tensor(loss):
@@ -233,7 +233,7 @@ def _as_loss(loss: object) -> Tensor | float:
 
 
 def _gathered(losses: list[tuple[int, Tensor | float]]) -> tuple[dict[str, AnyArray], list[str]]:
-    """Losses in NumPy, taken off their device at once."""
+    """The losses in NumPy, copied from their device in one go."""
     import torch
 
     if not losses:
@@ -255,7 +255,7 @@ def _rank() -> int:
 
 
 def place_of(out: str | Path | None, parent: Path, *, is_new: bool) -> Path:
-    """The folder to write to: by default `observed`, for a new run the first that is free."""
+    """The folder to write to: by default `observed`, or the first free name for a new run."""
     if out is not None:
         return as_path("out", out)
     candidate, number = parent / _NAME, 1

@@ -1,4 +1,4 @@
-"""`look`: the measures of one model as it stands."""
+"""`look`: the measures of one model as it is now."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def look(
     """The measures of every head of a model, over (layer, head).
 
     `model` is a `torch.nn.Module`, a state dict or a `saddlescope.transformer.Decoder`. `adapter`
-    names the family where none that is known finds attention layers, `heads` the number of heads
-    where the weights do not tell. `fold_norms` takes the gain and the bias of the norm in front of
-    each layer into its circuits. The attribute `notes` says what a reader must know of the family:
+    names the family if no known one finds attention layers, `heads` the number of heads if the
+    weights do not determine it. `fold_norms` folds the gain and bias of the norm in front of each
+    layer into its circuits. The attribute `notes` holds what a reader must know about the family:
     biases, rotary positions, norms within heads.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""Records on disk: one file each, never changed once it stands, read at any moment."""
+"""Records on disk: one file each, never changed once written, readable at any moment."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _FILE = re.compile(r"(\d{8})\.safetensors")
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What was seen at one step.
+    """The measurements at one step.
 
-    - `session`: which start of the run it belongs to, from 0.
-    - `arrays`: measures by name, and the losses since the record before.
+    - `session`: how often the run had been resumed, from 0.
+    - `arrays`: measures by name, and the losses since the previous record.
     - `layers`: the names of the attention layers.
     - `source`: the checkpoint that was read: its path, size, time and hash.
     - `problems`: what could not be measured; `notes`: what a reader must know.
@@ -61,10 +61,10 @@ class Record:
 
 
 class Store:
-    """A folder of records that one process at a time appends to.
+    """A folder of records, to which one process at a time appends.
 
-    Every record is a file of its own, written beside, flushed and renamed: whoever reads the folder
-    meanwhile, or after a crash, finds whole records only.
+    Every record is a file of its own, written under another name, flushed and renamed: a reader
+    finds only whole records, even while the run is on or after a crash.
     """
 
     def __init__(self, path: Path, about: Mapping[str, object]) -> None:
@@ -74,8 +74,8 @@ class Store:
         self._next = 0
 
     @classmethod
-    def open(cls, path: Path, kind: str, *, resume: bool) -> Store:
-        """Begin a store, or go on with one of this kind."""
+    def open(cls, path: Path, kind: str, options: Mapping[str, object], *, resume: bool) -> Store:
+        """Begin a store, or resume one of this kind that was measured with these options."""
         is_there = path.is_dir() and any(path.iterdir())
         if is_there and not (path / MANIFEST).is_file():
             raise InvalidInput("out", str(path), "holds something else: name another folder")
@@ -83,7 +83,7 @@ class Store:
             allowed = "holds an observation already: name another folder, or resume it"
             raise InvalidInput("out", str(path), allowed)
         make_folder(path / _FOLDER)
-        store = cls(path, {"kind": kind})
+        store = cls(path, {"kind": kind, **options})
         store._open.enter_context(hold(path, "out"))
         try:
             if is_there:
@@ -91,6 +91,10 @@ class Store:
                 if known["kind"] != kind:
                     allowed = f"holds an observation of a {known['kind']} run: name another folder"
                     raise InvalidInput("out", str(path), allowed)
+                for name, value in options.items():
+                    if known.get(name, value) != value:
+                        allowed = f"{path} was measured with {known[name]}: name another folder"
+                        raise InvalidInput(name, value, allowed)
             else:
                 Sealed(path, KIND, kind, store.about).write()
         except BaseException:
@@ -109,11 +113,11 @@ class Store:
         return read_records(self.path)[0]
 
     def keep(self, arrays: Mapping[str, AnyArray], about: Mapping[str, object]) -> None:
-        """Keep what the next record is compared with, in place of what was kept."""
+        """Keep what the next record is compared with, replacing what was kept before."""
         write_bytes(self.path / _KEPT, pack(arrays, _KEPT_LABEL, json.dumps(about)))
 
     def kept(self) -> tuple[dict[str, AnyArray], dict[str, object]]:
-        """What was kept; nothing where there is nothing, or it is damaged."""
+        """What was kept; empty if there is nothing, or it is damaged."""
         file = self.path / _KEPT
         try:
             content = file.read_bytes()
@@ -123,7 +127,7 @@ class Store:
         return arrays, json.loads(about)
 
     def close(self) -> None:
-        """Let go of the folder; one to which nothing was ever written goes again."""
+        """Release the folder, and remove it if nothing was ever written to it."""
         self._open.close()
         if self._next == 0 and not (self.path / _KEPT).exists():
             remove_lock(self.path)
@@ -134,7 +138,7 @@ class Store:
 
 
 def read_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The records of a folder in the order in which they were written, and what is damaged."""
+    """The records of a folder in the order of writing, and a line for each damaged one."""
     records, damaged = [], []
     for _, file in _files(path):
         try:
@@ -147,7 +151,7 @@ def read_records(path: Path) -> tuple[list[Record], list[str]]:
 
 
 def store_kind(path: Path) -> str:
-    """Whether a folder holds a live run or checkpoints; `CannotRead` where it holds neither."""
+    """Whether a folder holds a live run or checkpoints; `CannotRead` if neither."""
     return str(Sealed.read(path, KIND).about["kind"])
 
 

@@ -1,4 +1,4 @@
-"""What happened in an observed run, in a few lines: stages, and the heads that changed most."""
+"""A short summary of an observed run: stages, and the heads that changed most."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class Change:
-    """How far a measure of a head moved from the first to the last step, and when it did most."""
+    """How far a measure of a head moved from the first to the last step, and when it moved most."""
 
     layer: int
     head: int
@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Summary:
-    """What happened: the stages of the loss (None without one), and the largest changes."""
+    """The stages of the loss (None without a loss), and the largest changes of heads."""
 
     steps: tuple[int, ...]
     layers: int
@@ -80,7 +80,7 @@ class Summary:
 
 
 def summarise(dataset: xr.Dataset) -> Summary:
-    """The summary of what `load` gives."""
+    """The summary of an observation that `load` returns."""
     return Summary(
         steps=tuple(dataset["step"].values.tolist()),
         layers=dataset.sizes["layer"],
@@ -93,7 +93,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
 
 
 def loss_stages(dataset: xr.Dataset) -> Stages | None:
-    """The stages of an observed run's loss, None where it is not known or too short."""
+    """The stages of an observed run's loss; None if it is unknown or too short."""
     losses = dataset["loss"].dropna("loss_step")
     try:
         return stages(losses.values, losses["loss_step"].values)

@@ -1,4 +1,4 @@
-"""Weights by name, of a live model or of a state dict, and what is known beside them."""
+"""Weights by name, of a live model or a state dict, with the model's configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-# What torch.compile puts into the names of what it wraps.
+# The prefix that torch.compile puts into the names of what it wraps.
 _COMPILED = "_orig_mod."
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
@@ -37,19 +37,19 @@ class AbstractWeights(abc.ABC):
 
     @abc.abstractmethod
     def setting(self, path: str, *names: str) -> object | None:
-        """What is known by one of these names: of the module at a path, or of the whole model."""
+        """The setting under one of these names: of the module at a path, or of the whole model."""
 
     @property
     def is_on_cpu(self) -> bool:
-        """Whether they lie in the memory of the CPU, as those of files do."""
+        """Whether they are in CPU memory, as weights from files are."""
         return True
 
     def find(self, *names: str) -> Tensor | None:
-        """The first of some weights that is there."""
+        """The first of these weights that exists."""
         return next((self.read(name) for name in names if name in self.names), None)
 
     def heads(self, path: str, *names: str) -> int:
-        """The number of heads, which weights that are fused over heads do not tell."""
+        """The number of heads, which the shapes of fused weights do not determine."""
         value = self.setting(path, "heads", *names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             allowed = f"must be given: the weights of {path!r} do not tell how many heads they have"
@@ -74,12 +74,12 @@ class StateDict(AbstractWeights):
         return checked(name, self._tensors[name])
 
     def setting(self, path: str, *names: str) -> object | None:
-        """What the config knows by one of these names."""
+        """The config's value under one of these names."""
         return configured(self._config, names)
 
 
 class ModelWeights(AbstractWeights):
-    """The parameters of a live model, as they are when they are read."""
+    """The parameters of a live model, read as they are at that moment."""
 
     def __init__(self, model: Module, given: Mapping[str, object]) -> None:
         self.model = unwrapped(model)
@@ -90,7 +90,7 @@ class ModelWeights(AbstractWeights):
 
     @property
     def is_on_cpu(self) -> bool:
-        """Whether all parameters lie in the memory of the CPU."""
+        """Whether all parameters are in CPU memory."""
         return all(one.device.type == "cpu" for one in self._parameters.values())
 
     @property
@@ -103,7 +103,7 @@ class ModelWeights(AbstractWeights):
         return checked(name, self._parameters[name])
 
     def setting(self, path: str, *names: str) -> object | None:
-        """What was given, what the module at a path has, or what the model's config knows."""
+        """The given value, else that of the module at a path, else that of the model's config."""
         given = configured(self._given, names)
         if given is not None:
             return given
@@ -111,7 +111,7 @@ class ModelWeights(AbstractWeights):
         for name in names:
             if isinstance(found := getattr(module, name, None), int):
                 return found
-        # The model may stand inside of another, which has no config.
+        # The model may be inside another one that has no config.
         while True:
             value = configured(_config_of(self._modules.get(path)), names)
             if value is not None or not path:
@@ -120,7 +120,7 @@ class ModelWeights(AbstractWeights):
 
 
 def _config_of(module: Module | None) -> Mapping[str, object]:
-    """What a module was built from; TransformerLens' models call it cfg."""
+    """The config that a module was built from; TransformerLens calls it cfg."""
     config = getattr(module, "config", None) or getattr(module, "cfg", None)
     as_dict = getattr(config, "to_dict", None)
     known = config if as_dict is None else as_dict()
@@ -128,7 +128,7 @@ def _config_of(module: Module | None) -> Mapping[str, object]:
 
 
 def clean(name: str) -> str:
-    """The name of a weight without what compiling adds to it.
+    """The name of a weight without the prefix that compiling adds.
 
     >>> clean("_orig_mod.h.0._orig_mod.attn.c_attn.weight")
     'h.0.attn.c_attn.weight'
@@ -159,7 +159,7 @@ def checked(name: str, tensor: Tensor) -> Tensor:
 
 
 def unwrapped(model: Module) -> Module:
-    """The model inside of what compiles or replicates it; one that is sharded is refused."""
+    """The model inside a compiling or replicating wrapper; a sharded one is refused."""
     while True:
         name = _COMPILED[:-1] if hasattr(model, _COMPILED[:-1]) else "module"
         if name == "module" and type(model).__name__ not in _WRAPPERS:

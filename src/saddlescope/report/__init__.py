@@ -1,4 +1,4 @@
-"""The static page: the only page builder."""
+"""Static pages of runs, reproductions and observations."""
 
 from saddlescope.report._observation_page import write_observation_page
 from saddlescope.report._page import Section, figure, table, write_page

@@ -34,7 +34,7 @@ def page_colour(colour: ColorType | FloatArray) -> str:
 
 
 def on_dark(colour: str) -> str:
-    """The colour itself, or a lighter one where it could not be seen on a dark page.
+    """The colour itself, or a lighter one if it would be invisible on a dark page.
 
     >>> on_dark("#e69f00"), on_dark("#440154")
     ('#e69f00', '#855a90')

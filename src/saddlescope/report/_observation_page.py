@@ -24,13 +24,13 @@ _LEAD = (
 )
 _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "observation.js")
 _LOSS_POINTS = 4000
-# Numbers: more would make the page slow to open.
+# A number of values: more would make the page slow to open.
 _LARGEST_SPECTRA = 1_500_000
 _CIRCUITS = ("qk", "ov")
 
 
 def write_observation_page(runs: Mapping[str, xr.Dataset], path: str | Path) -> Path:
-    """Write the page of what `observe.load` gives, by name; two runs stand side by side."""
+    """Write the page of observations that `observe.load` returns, by name; two are side by side."""
     described = {name: summarise(dataset) for name, dataset in runs.items()}
     data = [_plain(name, runs[name], described[name]) for name in runs]
     body = (

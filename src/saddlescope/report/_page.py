@@ -1,4 +1,4 @@
-"""The static page: one file, no request to anywhere, light and dark."""
+"""A static page: one file, no network requests, light and dark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ a { color: var(--accent); }
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, as HTML; links go to its `id`."""
+    """A heading and the HTML below it; links go to its `id`."""
 
     title: str
     body: str
@@ -51,7 +51,7 @@ def table(
     kind: str = "",
     attributes: Sequence[Mapping[str, str]] = (),
 ) -> str:
-    """A table that scrolls sideways where it is wide; arguments as in `tables.html_table`.
+    """A table that scrolls sideways if it is wide; arguments as in `tables.html_table`.
 
     >>> table(["n"], [["1 < 2"]])
     '<div class="scroll"><table>...<td>1 &lt; 2</td></tr>\\n</tbody></table></div>'

@@ -38,7 +38,7 @@ _BASELINES = {"baseline": "alphabetic", "center": "middle"}
 
 
 def number(value: SupportsFloat) -> float | None:
-    """Six digits, and None for what is not finite.
+    """Numbers with six digits, and None for those that are not finite.
 
     >>> number(1/3), number(float("nan"))
     (0.333333, None)
@@ -64,7 +64,7 @@ def page_look(look: Look) -> Values:
 
 @singledispatch
 def page_layer(layer: AbstractLayer, panel: Panel) -> Iterator[Values]:
-    """What the page draws for a layer of any kind; one that it does not know is an error."""
+    """A layer of any kind as the page draws it; an unknown kind is an error."""
     raise TypeError(f"the page is not told how to show a layer of kind {layer.kind!r}")
 
 
@@ -159,12 +159,12 @@ def _(layer: Note, panel: Panel) -> Iterator[Values]:
 
 
 def _begun(layer: AbstractLayer) -> Values:
-    """What all kinds have."""
+    """The entries that all kinds have."""
     return {"kind": layer.kind, "look": page_look(layer.look)}
 
 
 def _shares(values: FloatArray, axis: Axis) -> FloatArray:
-    """Values as shares of the panel, as they are seen; NaN where a logarithm has none."""
+    """Values as shares of the panel; NaN where a logarithmic scale has none."""
     if axis.scale == "log":
         values = np.log(np.where(values > 0, values, np.nan))
         low, high = math.log(axis.low), math.log(axis.high)
@@ -174,7 +174,7 @@ def _shares(values: FloatArray, axis: Axis) -> FloatArray:
 
 
 def _within(across: FloatArray, joined: bool) -> FloatArray:
-    """Which points can be seen, or are the ends of a piece of line that can."""
+    """Which points are visible, or end a visible piece of the line."""
     if not joined:
         return np.asarray((across >= -0.02) & (across <= 1.02))
     with np.errstate(invalid="ignore"):

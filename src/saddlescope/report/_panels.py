@@ -63,7 +63,7 @@ def _axis(axis: Axis) -> Values:
 
 
 def _entries(sheet: Sheet, panel: Panel) -> list[Entry]:
-    """The legend: what is labelled, and what legends show besides."""
+    """The legend: everything labelled, and the keys without a layer."""
     shown: list[Entry] = [Entry(layer.label, layer.look) for layer in panel.layers if layer.label]
     for legend in (panel.legend, sheet.legend):
         shown += () if legend is None else legend.entries
@@ -71,7 +71,7 @@ def _entries(sheet: Sheet, panel: Panel) -> list[Entry]:
 
 
 def _entry_of(layer: AbstractLayer, entries: Iterable[Entry]) -> int | None:
-    """Its own line of the legend, or the one that it is drawn like."""
+    """The layer's own entry of the legend, or that of the layer drawn like it."""
     numbered = list(enumerate(entries))
     if isinstance(layer, (HeatMap, Note)):
         return None

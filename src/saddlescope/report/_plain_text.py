@@ -1,4 +1,4 @@
-"""Mathtext as plain text: $e_1$ is e₁, and what has no character of its own stays readable."""
+"""Mathtext as plain text: $e_1$ is e₁; what has no such character is still readable."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _HIGH = dict(
 
 
 def plain_text(text: str) -> str:
-    r"""What a label says, without its mathtext.
+    r"""A label without its mathtext.
 
     >>> plain_text(r"flow time  $t/\tau$"), plain_text(r"$e_d^\top W e_{12}$")
     ('flow time t/τ', 'e_dᵀ W e₁₂')
     """
     parts = re.split(r"(?<!\\)\$", text)
     if len(parts) % 2 == 0:
-        # A dollar without its fellow: matplotlib writes it as it is.
+        # An unpaired dollar sign: matplotlib writes the text as it is.
         return " ".join(text.split())
     shown = "".join(_mathematics(part) if index % 2 else part for index, part in enumerate(parts))
     return " ".join(unicodedata.normalize("NFC", shown.replace(r"\$", "$")).split())
@@ -81,7 +81,7 @@ def _sequence(rest: list[str]) -> str:
 
 
 def _next(rest: list[str]) -> str:
-    """What the next token says, with its arguments."""
+    """The next token as text, with its arguments."""
     token = rest.pop()
     if token == "{":
         return _sequence(rest)

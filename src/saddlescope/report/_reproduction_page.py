@@ -23,12 +23,12 @@ from saddlescope.tables import Cell, counted, paragraphs
 
 _TITLE = "Saddlescope: the papers' figures, reproduced and judged"
 _LEAD = (
-    "Each figure is computed, each claim about it is a number, and each verdict stands beside the "
-    "one expected. Solid lines and marks are measured, dashed ones predicted."
+    "Every figure is computed, every claim about it is judged by numbers, and the verdict stands "
+    "beside the expected one. Solid lines and markers are measured, dashed lines predicted."
 )
 _QUICK = (
-    "Figures marked quick were made in a reduced setting, for a first look: their claims are "
-    "judged, but the papers' settings are the others."
+    "Figures marked quick were made in a reduced setting, for a first look: their claims are judged"
+    " too, but the papers' settings are those of the full versions."
 )
 _LOST = "Not made"
 # Characters; a larger picture would make the page slow to open.
@@ -37,16 +37,16 @@ _DOWNLOADS = {"pdf": "PDF", "svg": "SVG", "png": "PNG", "data": "data (NetCDF)",
 _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "layers.js", "reading.js", "panels.js")
 # A line may not break within a number such as 1e-12.
 _SMALL = re.compile(r"\S+e-\S+")
-# What stands between backticks is code.
+# Text between backticks is code.
 _CODE = re.compile(r"`([^`]+)`")
 
 
 def write_reproduction_page(
     results: Sequence[Result], path: str | Path, command: str = "", title: str = _TITLE
 ) -> Path:
-    """Write the page of figures that were made; their files are found relative to it.
+    """Write the page of figures that were made, with links to their files relative to it.
 
-    `command` is shown as what makes them all.
+    `command` is shown as the one that makes them all.
     """
     sections = [
         Section(
@@ -118,7 +118,7 @@ def _all_claims(results: Sequence[Result]) -> str:
             ]
     chosen = (
         '<label class="filter"><input type="checkbox" id="unexpected-only">'
-        "only what is not as expected</label>"
+        "only unexpected verdicts</label>"
     )
     some = any(not result.as_expected for result in results)
     columns = ["figure", "claim", "verdict", "expected", "numbers"]
@@ -167,7 +167,7 @@ def _body(result: Result, folder: Path) -> str:
     figure = result.figure
     kind = " · quick" if result.quick else ""
     if figure not in figure.presets().values():
-        kind = " · in another setting: tolerances and text are those of the published one"
+        kind = " · in another setting: tolerances and text are those of the standard one"
     source = f'<p class="source">{escape(figure.source)}{kind}</p>'
     departures = "".join(f"<li>{escape(one)}</li>" for one in figure.departures)
     if departures:
@@ -183,23 +183,23 @@ def _body(result: Result, folder: Path) -> str:
 
 
 def _changes(figure: AbstractFigure) -> str:
-    """Where the setting is not the one that the text is about."""
+    """A note on the fields whose values are not those that the text describes."""
     own, whole = flat_plain(figure), flat_plain(type(figure)())
     changed = [
-        f"{name.replace('_', ' ')} {_written(value)} in place of {_written(whole.get(name))}"
+        f"{name.replace('_', ' ')} {_written(value)} instead of {_written(whole.get(name))}"
         for name, value in own.items()
         if value != whole.get(name)
     ]
     if not changed:
         return ""
     return (
-        f'<p class="changes">Here with {escape("; ".join(changed))}: numbers in the text below are '
-        "of the whole figure.</p>"
+        f'<p class="changes">Made with {escape("; ".join(changed))}: the numbers in the text below '
+        "are those of the full figure.</p>"
     )
 
 
 def _picture(result: Result, folder: Path) -> str:
-    """The drawing inside the page, where it takes the page's colours; a large one as a file."""
+    """The drawing as part of the page, in the page's colours; a large one as a linked file."""
     title, svg = escape(result.figure.title), _svg(result, folder)
     if 0 < len(svg) <= _LARGEST_INLINE:
         own = f'role="img" aria-label="{title}"'
@@ -213,14 +213,14 @@ def _picture(result: Result, folder: Path) -> str:
 
 
 def _svg(result: Result, folder: Path) -> str:
-    """The picture as it was kept; drawn where it could not be kept."""
+    """The picture from its file, or drawn here if it has none."""
     if "svg" in result.files:
         return inline_svg((folder / result.files["svg"]).read_text(encoding="utf-8"))
     return "" if result.sheet is None else to_svg(draw_sheet(result.sheet))
 
 
 def _own_names(svg: str, name: str) -> str:
-    """The SVG with ids that no other picture of the page has."""
+    """The SVG with ids that are unique on the page."""
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
 
 
@@ -275,6 +275,7 @@ def _setting(values: Mapping[str, object]) -> str:
     pairs = "".join(
         f"<div><dt>{escape(name.replace('_', '-'))}</dt><dd>{escape(_written(value))}</dd></div>"
         for name, value in values.items()
+        if value is not None
     )
     return f'<h3>Setting</h3><dl class="setting">{pairs}</dl>'
 

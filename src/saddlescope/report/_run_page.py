@@ -13,7 +13,7 @@ from saddlescope.trajectory import Trajectory
 
 
 def write_run_page(trajectory: Trajectory, path: str | Path, command: str = "") -> Path:
-    """Write the page of a run; `command` is shown as what makes it."""
+    """Write the page of a run; `command` is shown as the one that makes it."""
     setting, comparison = trajectory.setting, trajectory.compare()
     svg = to_svg(plot(trajectory, caption=False))
     rows = table(comparison.headings, comparison.cells()) if comparison.seeds else ""

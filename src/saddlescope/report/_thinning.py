@@ -17,7 +17,7 @@ def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " 
     """Which points of a curve to keep (Ramer, Douglas and Peucker; the farthest point first).
 
     x and y are in shares of the panel. A point that is not finite is a gap, and one of each gap is
-    kept. Corners stay; what lies on a straight line between two others goes.
+    kept. Corners are kept; points on a straight line between two others are dropped.
 
     >>> thin_curve(np.arange(6.), np.array([0, 0, 0, 1, 1, 1.]), 10).tolist()
     [0, 2, 3, 5]
@@ -53,7 +53,7 @@ def thin_curve(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " 
 
 
 def thin_points(x: FloatArray, y: FloatArray, at_most: int) -> Int[np.ndarray, " kept"]:
-    """Which of many separate points to keep: the outermost, and of the others every so many."""
+    """Which of many separate points to keep: the outermost, and every n-th of the others."""
     finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(finite) <= at_most:
         return finite

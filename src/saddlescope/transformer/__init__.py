@@ -1,4 +1,4 @@
-"""The non-linear models: small decoders, what they are trained on, and how they are measured.
+"""The non-linear models: small decoders, their training data, and how they are measured.
 
 The dataset of a `fit`, over (seed, step, …):
 
@@ -10,11 +10,11 @@ The dataset of a `fit`, over (seed, step, …):
 - `qk_effective_rank`, `ov_effective_rank` [layer, head]: of each circuit.
 - `qk_marginal_rank`, `ov_marginal_rank` [layer, head]: without the leading singular value.
 - `qk_distance`, `ov_distance` [layer, head]: subspace distance to the last step.
-- `qk_drift`, `ov_drift` [layer, head]: subspace distance from the record before.
+- `qk_drift`, `ov_drift` [layer, head]: subspace distance from the previous record.
 - `embedding_distance`: the distance of W_E's d_head leading directions.
 - `copying` [layer, head]: whether the head raises the logits of what it attends to.
 - `norm` [weight]: Frobenius.
-- `diverged`, without a step: whether a seed ended with weights that are not finite.
+- `diverged`, without a step: whether the final weights of a seed are not finite.
 """
 
 from saddlescope.transformer._decoder import Activation, Decoder, DecoderShape, Positions

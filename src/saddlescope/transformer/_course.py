@@ -1,4 +1,4 @@
-"""What the weights at recorded steps say: ranks, and how far their subspaces have to go."""
+"""Measures of the weights at recorded steps: ranks, and subspace distances to the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AXES: dict[str, tuple[str, ...]] = {
 
 
 def kept_names(shape: DecoderShape) -> tuple[str, ...]:
-    """The weights that are kept at every recorded step."""
+    """The weights kept at every recorded step."""
     return (*FACTORS, "W_E", *(() if shape.tied else ("W_U",)))
 
 

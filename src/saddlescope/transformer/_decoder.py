@@ -26,7 +26,7 @@ _NORM_GUARD = 1e-5
 
 
 class Positions(StrEnum):
-    """How a decoder knows where a token stands.
+    """How a decoder encodes the position of a token.
 
     >>> [positions.value for positions in Positions]
     ['learned', 'rotary']
@@ -37,7 +37,7 @@ class Positions(StrEnum):
 
 
 class Activation(StrEnum):
-    """What the MLPs do to their hidden values.
+    """The activation function of the MLPs.
 
     >>> [activation.value for activation in Activation]
     ['relu', 'gelu']
@@ -51,14 +51,14 @@ class Activation(StrEnum):
 @validated
 @dataclass(frozen=True)
 class DecoderShape:
-    """All that fixes the shapes of a decoder's weights and what it computes from them.
+    """All that determines the shapes of a decoder's weights and what it computes from them.
 
-    - `d_head`: d_model / heads where none is given.
-    - `d_mlp`: 0 leaves the MLPs out (attention only).
+    - `d_head`: d_model / heads by default.
+    - `d_mlp`: 0 for attention only, without MLPs.
     - `positions`: `"learned"` vectors added to the embedding, or `"rotary"` angles in every head.
-    - `layer_norm`: normalise what each attention, each MLP and the unembedding read.
-    - `tied`: unembed with the embedding's own matrix; otherwise W_U is a weight of its own.
-    - `outputs`: how many tokens can be predicted; `vocabulary` where none is given.
+    - `layer_norm`: normalise the input of each attention, each MLP and the unembedding.
+    - `tied`: unembed with the embedding matrix; otherwise W_U is a separate weight.
+    - `outputs`: how many tokens can be predicted; `vocabulary` by default.
 
     `activation` is that of the MLPs.
 

@@ -1,4 +1,4 @@
-"""What is asked of a decoder at every recorded step."""
+"""What is evaluated of a decoder at every recorded step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Computed = dict[str, Shaped[Array, "..."]]
 
 
 class AbstractEvaluation(eqx.Module):
-    """Questions whose answers are recorded: computed on the device, finished in NumPy.
+    """Quantities that are recorded: computed on the device, finished in NumPy.
 
     >>> from saddlescope.transformer import ArithmeticEvaluation, ModularArithmetic
     >>> source = ModularArithmetic(p=7)
@@ -38,11 +38,11 @@ class AbstractEvaluation(eqx.Module):
 
     @abc.abstractmethod
     def finish(self, computed: Arrays) -> Arrays:
-        """The answers by name."""
+        """The quantities by name."""
 
     @abc.abstractmethod
     def axes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every answer."""
+        """The axes of every quantity."""
 
 
 class LanguageEvaluation(AbstractEvaluation):
@@ -84,7 +84,7 @@ class LanguageEvaluation(AbstractEvaluation):
         }
 
     def finish(self, computed: Arrays) -> Arrays:
-        """The answers by name."""
+        """The quantities by name."""
         losses, patterns = computed["token_loss"], computed["patterns"]
         heads = (patterns.shape[0], patterns.shape[2])
         sound = np.isfinite(losses).all() and np.isfinite(patterns).all()
@@ -100,7 +100,7 @@ class LanguageEvaluation(AbstractEvaluation):
         }
 
     def axes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every answer."""
+        """The axes of every quantity."""
         return {
             "loss": (),
             "token_loss": ("position",),
@@ -111,7 +111,7 @@ class LanguageEvaluation(AbstractEvaluation):
 
 
 def windows(length: int) -> dict[str, slice]:
-    """What counts as early and as late in a context: its second sixteenth and its last quarter.
+    """The positions that count as early and late: the second sixteenth and the last quarter.
 
     Repeated tokens with periods of an eighth to a half of the context have not begun to repeat in
     the one and have all done so in the other. Olsson et al. take 50 and 500 of 512 tokens.
@@ -144,7 +144,7 @@ class ArithmeticEvaluation(AbstractEvaluation):
         return ArithmeticEvaluation(source.train, source.test)
 
     def compute(self, decoder: Decoder) -> Computed:
-        """The answers by name."""
+        """The quantities by name."""
         answers: Computed = {}
         for name, pairs in (("train", self.train), ("test", self.test)):
             logits, results = decoder.logits(pairs[:, :-1], start=2)[:, 0], pairs[:, -1]
@@ -157,10 +157,10 @@ class ArithmeticEvaluation(AbstractEvaluation):
         return {**answers, "embedding_power": power / power.sum()}
 
     def finish(self, computed: Arrays) -> Arrays:
-        """The answers by name."""
+        """The quantities by name."""
         return computed
 
     def axes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every answer."""
+        """The axes of every quantity."""
         names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
         return {**dict.fromkeys(names, ()), "embedding_power": ("frequency",)}

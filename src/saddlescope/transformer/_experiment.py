@@ -1,4 +1,4 @@
-"""What every experiment with decoders is: one object of the schema, which can be run."""
+"""The interface of experiments with decoders: one object of the schema that can be run."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from saddlescope.transformer.sources import AbstractSource
 
 @part("experiment")
 class AbstractExperiment(abc.ABC):
-    """Decoders that are trained alike, and what is measured of them.
+    """Decoders trained alike, and what is measured of them.
 
     - `seeds`: how many, or which: 3 or 4,7.
     - `layers`: the depth of the decoder, or its depths.
     - `heads`: the heads of a layer.
     - `d_model`: the width of the residual stream.
-    - `steps`: how many steps are taken.
-    - `learning_rate`: that of AdamW.
-    - `weight_decay`: AdamW's decay of every weight.
-    - `betas`: the decay of AdamW's two moments.
-    - `warmup`: steps over which the learning rate rises.
-    - `cooldown`: last steps, over which it falls to 0; none for a rate that stays.
-    - `record`: how many steps are measured, or which.
+    - `steps`: the number of training steps.
+    - `learning_rate`: the learning rate of AdamW.
+    - `weight_decay`: the weight decay of AdamW.
+    - `betas`: the decay rates of AdamW's two moments.
+    - `warmup`: the number of first steps over which the learning rate rises.
+    - `cooldown`: the number of last steps over which it falls to 0; 0 for a constant rate.
+    - `record`: how many steps to measure, or which.
     """
 
     seeds: ArrayLike
@@ -61,10 +61,10 @@ class AbstractExperiment(abc.ABC):
 
     @abc.abstractmethod
     def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
-        """Train and measure; with a `folder`, what is finished survives there."""
+        """Train and measure; with a `folder`, finished parts are kept there."""
 
     def inputs(self) -> str:
-        """What names the data that comes from outside."""
+        """Identifies the data that comes from outside."""
         return ""
 
     def written(self) -> dict[str, object]:
@@ -78,19 +78,19 @@ class AbstractExperiment(abc.ABC):
         return fields
 
     def setting(self) -> str:
-        """What names the experiment, as JSON."""
+        """Identifies the experiment, as JSON."""
         return json.dumps(describe(self), sort_keys=True)
 
     def load(self, folder: Path | None) -> xr.Dataset | None:
-        """The metrics that a folder keeps, if there are any; another experiment's are refused."""
+        """The metrics in a folder, if any; those of another experiment are refused."""
         if folder is None or not has_metrics(folder):
             return None
         return load_metrics(folder, name_origin(self.setting(), self.inputs()))
 
     def keep(self, metrics: xr.Dataset, folder: Path) -> xr.Dataset:
-        """Keep metrics in a folder; the same as are read from there, to the last bit.
+        """Keep metrics in a folder, and return them as they will be read from there, bit for bit.
 
-        A full disk does not cost them.
+        They are returned even if the disk is full.
         """
         try:
             save_metrics(metrics, folder)
@@ -105,7 +105,7 @@ class AbstractExperiment(abc.ABC):
         folder: str = "",
         checkpoint: str = "checkpoint",
     ) -> xr.Dataset:
-        """The metrics that a folder at home keeps; else those of a training, which are kept there.
+        """The metrics kept in a folder; if there are none, train and keep them there.
 
         An unfinished training survives in a checkpoint beside it.
         """
@@ -120,7 +120,7 @@ class AbstractExperiment(abc.ABC):
         return metrics
 
     def settle(self, *parts: object) -> None:
-        """Check the fields; those that one of the parts has too are as the part has them."""
+        """Check the fields; those that a part has too take the part's form."""
         steps = whole_number("steps", self.steps)
         record = tuple(recorded_steps(steps, self.record).tolist())
         vars(self).update(seeds=seed_labels(self.seeds), steps=steps, record=record)
@@ -139,7 +139,7 @@ class AbstractExperiment(abc.ABC):
         observers: Sequence[AbstractObserver],
         batch_size: int = 32,
     ) -> xr.Dataset:
-        """Train one decoder, or go on from its checkpoint."""
+        """Train one decoder, or resume from its checkpoint."""
         return fit(
             shape,
             source,

@@ -1,4 +1,4 @@
-"""Grokking: modular arithmetic that is memorised first and understood later."""
+"""Grokking: modular arithmetic, memorised first and generalised later."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from saddlescope.transformer.sources import ModularArithmetic, Operation
 class GrokkingExperiment(AbstractExperiment):
     """A decoder with MLPs, trained on a share of all pairs at once, with strong weight decay.
 
-    The setting of Nanda et al. 2023 (one layer, ReLU, no LayerNorm, full batch), smaller. The
-    defaults grok in about a minute on two cores; `large()` is theirs, `quick()` is for tests. The
-    seeds are those of the weights; which pairs are trained on is the same for all of them.
+    A smaller version of the setting of Nanda et al. 2023 (one layer, ReLU, no LayerNorm, full
+    batch). The defaults grok in about a minute on two cores; `large()` is theirs, `quick()` is for
+    tests. Seeds determine the weights; all of them train on the same pairs.
 
     - `p`: the prime.
-    - `share`: the share of the pairs that is trained on.
+    - `share`: the share of the pairs to train on.
     - `operation`: `add`, `subtract`, `multiply` or `divide`.
     - `d_mlp`: the width of the MLPs.
 
@@ -96,8 +96,8 @@ class GrokkingExperiment(AbstractExperiment):
     def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train; a dataset over (seed, step, layer, head, frequency, weight).
 
-        With a `folder`, an unfinished training survives there and the same call goes on from it; at
-        the end its `metrics.nc` holds all.
+        With a `folder`, an unfinished training is kept there and the same call resumes it; at the
+        end its `metrics.nc` holds everything.
         """
         home = None if folder is None else as_path("folder", folder)
         return self.resumed(partial(self._measured, observers), home)
@@ -110,7 +110,7 @@ class GrokkingExperiment(AbstractExperiment):
 
 
 def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArray:
-    """The first recorded step at which the accuracy in training reaches a level, [seed]; or NaN.
+    """The first recorded step at which the training accuracy reaches a level, [seed]; or NaN.
 
     >>> import xarray
     >>> course = {"train_accuracy": (("seed", "step"), [[.2, .95, 1.]])}
@@ -122,7 +122,7 @@ def memorisation_step(dataset: object, *, accuracy: object = 0.99) -> xr.DataArr
 
 
 def generalisation_step(dataset: object, *, accuracy: object = 0.9) -> xr.DataArray:
-    """The first recorded step at which the accuracy in the test reaches a level, [seed]; or NaN.
+    """The first recorded step at which the test accuracy reaches a level, [seed]; or NaN.
 
     >>> import xarray
     >>> course = {"test_accuracy": (("seed", "step"), [[.2, .95, 1.]])}

@@ -34,7 +34,7 @@ _FEWEST, _INDUCTION_HEAD = 3, 0.2
 
 
 class Corpus(StrEnum):
-    """What decoders are trained on: repeated random tokens, a text, or bigrams with triggers.
+    """The training data: repeated random tokens, a text, or bigrams with triggers.
 
     >>> [corpus.value for corpus in Corpus]
     ['repeated', 'text', 'triggers']
@@ -46,7 +46,7 @@ class Corpus(StrEnum):
 
 
 class Sign(StrEnum):
-    """By what an emergence is told: the in-context score, or heads that match prefixes.
+    """What an emergence is detected by: the in-context score, or prefix-matching heads.
 
     >>> [sign.value for sign in Sign]
     ['score', 'heads']
@@ -62,14 +62,14 @@ class Sign(StrEnum):
 class InductionExperiment(AbstractExperiment):
     """Attention-only decoders of each depth in `layers`, trained alike.
 
-    - `corpus`: what they are trained on, `repeated`, `text` or `triggers`.
-    - `text_path`: the file or folder of a text; none for the standard library's sources.
-    - `text_bytes`: how much of the text is taken.
-    - `vocabulary`: how many tokens; of a text, byte pairs beyond 256, and bytes otherwise.
-    - `context`: how many tokens are read.
+    - `corpus`: the training data, `repeated`, `text` or `triggers`.
+    - `text_path`: the file or folder of a text; by default the standard library's sources.
+    - `text_bytes`: how many bytes of the text to read.
+    - `vocabulary`: how many tokens; for a text, bytes up to 256, byte pairs beyond.
+    - `context`: the length of the context in tokens.
     - `positions`: `learned`, `rotary` or `none`.
-    - `layer_norm`: whether every layer normalises what it reads.
-    - `batch_size`: sequences in a step.
+    - `layer_norm`: whether every layer normalises its input.
+    - `batch_size`: sequences per step.
 
     The defaults take some minutes on two cores. `large()` is for a GPU, `quick()` for tests.
 
@@ -163,13 +163,13 @@ class InductionExperiment(AbstractExperiment):
         )
 
     def inputs(self) -> str:
-        """A digest of the text that is read; nothing else comes from outside."""
+        """A digest of the text, the only data from outside."""
         if self.corpus is not Corpus.text:
             return ""
         return hashlib.sha256(read(self.text_path, self.text_bytes)).hexdigest()[:16]
 
     def make_source(self) -> AbstractSource:
-        """What the decoders are trained on."""
+        """The source of the training data."""
         if self.corpus is Corpus.repeated:
             eighth, half = max(self.context // 8, 1), self.context // 2
             return RepeatedTokens(self.vocabulary, self.context, shortest=eighth, longest=half)
@@ -187,9 +187,9 @@ class InductionExperiment(AbstractExperiment):
     def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
 
-        With a `folder`, the metrics of each finished depth are kept there, an unfinished depth
-        survives in a checkpoint, and the same call goes on from them; at the end its `metrics.nc`
-        holds all. Layers that a depth does not have are NaN.
+        With a `folder`, the metrics of each finished depth are kept there, an unfinished depth in a
+        checkpoint, and the same call resumes from them; at the end its `metrics.nc` holds
+        everything. Layers that a depth does not have are NaN.
         """
         home = None if folder is None else as_path("folder", folder)
         metrics = self.load(home)
@@ -225,8 +225,8 @@ def emergence(
     """The step at which in-context learning emerged, [layers, seed]; NaN where it did not.
 
     - `by="score"`: the first recorded step after the middle of the change point of the in-context
-      score (`measure.change_point`), where it falls abruptly: within such a `factor` of the steps,
-      the share `explained` of its variance or more told by that fall.
+      score (`measure.change_point`), if that is an abrupt fall: within a `factor` of the steps, and
+      explaining at least the share `explained` of the variance.
     - `by="heads"`: the same of the prefix matching of the best head, where that ends as an
       induction head, with .2 or more; it may grow slowly.
 

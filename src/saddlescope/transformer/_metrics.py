@@ -26,7 +26,7 @@ def from_bytes(content: bytes) -> xr.Dataset:
 
 
 def save_metrics(dataset: xr.Dataset, path: str | Path) -> None:
-    """Keep metrics in a folder, under the name of what they were made from.
+    """Keep metrics in a folder, with the name of their origin.
 
     >>> import tempfile, xarray
     >>> from saddlescope.transformer import load_metrics, save_metrics
@@ -44,7 +44,7 @@ def save_metrics(dataset: xr.Dataset, path: str | Path) -> None:
 
 
 def load_metrics(path: str | Path, origin: str | None = None) -> xr.Dataset:
-    """The metrics that a folder keeps; with an `origin`, only if they were made from that.
+    """The metrics kept in a folder; with an `origin`, only if that is theirs.
 
     >>> import tempfile, xarray
     >>> from saddlescope.transformer import load_metrics, save_metrics
@@ -65,17 +65,17 @@ def load_metrics(path: str | Path, origin: str | None = None) -> xr.Dataset:
 
 
 def name_origin(setting: str, inputs: str) -> str:
-    """What names the experiment that metrics come from, and the data that it read."""
+    """Identifies the experiment that metrics come from, and the data it read."""
     return digest([setting, inputs])
 
 
 def has_metrics(folder: Path) -> bool:
-    """Whether a folder keeps any."""
+    """Whether a folder holds metrics."""
     return (folder / MANIFEST).exists()
 
 
 def remove_metrics(folder: Path) -> None:
-    """Remove the metrics that a folder keeps."""
+    """Remove the metrics in a folder."""
     if has_metrics(folder):
         Sealed.read(folder, _KIND).remove()
 

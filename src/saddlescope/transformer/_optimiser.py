@@ -60,7 +60,7 @@ class AdamW(eqx.Module):
         self.cooldown = whole_number("cooldown", cooldown, at_least=0)
 
     def traced(self) -> AdamW:
-        """The same with arrays for numbers: nothing is compiled anew for other ones."""
+        """The same with arrays for numbers, so that other values need no recompilation."""
         return jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), self)
 
     def begin(self, weights: Weights) -> Moments:

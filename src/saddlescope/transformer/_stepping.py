@@ -16,7 +16,7 @@ from saddlescope.transformer._evaluation import AbstractEvaluation, Computed
 from saddlescope.transformer._optimiser import AdamW, Moments
 from saddlescope.transformer.sources.base import AbstractSource
 
-# What is drawn from a seed: its initial weights, and its batches.
+# The random streams of a seed: its initial weights, and its batches.
 _WEIGHTS, _BATCHES = 0, 1
 
 Result = TypeVar("Result")
@@ -38,7 +38,7 @@ class Problem(eqx.Module):
     """Whether seeds are computed in one batch or one after another."""
 
     def loss(self, weights: Weights, tokens: Int[Array, "S T"]) -> Float[Array, ""]:
-        """The mean loss of the tokens that are to be predicted."""
+        """The mean loss over the predicted tokens."""
         decoder = Decoder(weights, self.shape)
         return decoder.token_losses(tokens, self.source.scored_from).mean()
 
@@ -70,7 +70,7 @@ def begin(problem: Problem, seeds: Sequence[int]) -> State:
         weights = Decoder.start(problem.shape, key).weights
         return weights, problem.optimiser.begin(weights)
 
-    # Not compiled for all seeds at once, so that a seed's start does not depend on its company.
+    # Not compiled for all seeds at once, so that a seed's start does not depend on the others.
     starts = [one(_key(seed, _WEIGHTS)) for seed in seeds]
     weights, moments = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
     return State(weights, moments, jnp.asarray(0))
@@ -82,7 +82,7 @@ def batch_keys(seeds: Sequence[int]) -> Key[Array, " seed"]:
 
 
 def advance(problem: Problem, keys: Key[Array, " seed"], state: State, count: int) -> State:
-    """Take `count` steps; nothing is compiled anew for another count."""
+    """Take `count` steps; another count needs no recompilation."""
     # Full single precision on a GPU too, where the default rounds factors to ten bits.
     with jax.default_matmul_precision("highest"):
         return _advance(problem, keys, state, jnp.asarray(count))
@@ -107,7 +107,7 @@ def _advance(
 
 
 def evaluate(problem: Problem, state: State) -> Measured:
-    """What the evaluation computes, and the norm of every weight, [seed, …]."""
+    """The evaluated quantities, and the norm of every weight, [seed, …]."""
     with jax.default_matmul_precision("highest"):
         return _evaluate(problem, state)
 

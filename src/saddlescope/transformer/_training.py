@@ -28,18 +28,18 @@ from saddlescope.transformer._optimiser import AdamW
 from saddlescope.transformer._stepping import Problem, State, advance, batch_keys, begin, evaluate
 from saddlescope.transformer.sources import AbstractSource, ModularArithmetic
 
-# Steps of the first segment; it is the one that compiles.
+# Steps of the first segment, in which everything is compiled.
 _FIRST_SEGMENT = 4
-# Sequences on which the loss is recorded, the same ones for every seed.
+# The number of sequences on which the loss is recorded, the same for every seed.
 _HELD_OUT = 256
 _HELD_OUT_KEY = 2**31 - 1
-# What the answers of the evaluation are called in a checkpoint, beside the weights.
+# The name of evaluated quantities in a checkpoint, beside the weights.
 _ANSWER = "answer."
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A finished training: its metrics, and the weights with which it ended.
+    """A finished training: its metrics and final weights.
 
     >>> from saddlescope.transformer import RepeatedTokens
     >>> source = RepeatedTokens(8, context=16, shortest=2, longest=8)
@@ -81,18 +81,18 @@ def fit(
 ) -> Fit:
     """Train a decoder on a source by AdamW and measure it at recorded steps.
 
-    - `warmup`, `cooldown`: over how many of the first steps the learning rate rises, and over how
-      many of the last it falls to 0.
-    - `seeds`: how many, or which. A seed fixes its initial weights and its batches.
+    - `warmup`, `cooldown`: the number of first steps over which the learning rate rises, and of
+      last steps over which it falls to 0.
+    - `seeds`: how many, or which. A seed determines its initial weights and its batches.
     - `record`: how many recorded steps, evenly spaced from 0 to the last, or which ones.
-    - `evaluation`: what is asked at a recorded step; by default losses, in-context score and prefix
-      matching, and for modular arithmetic losses and accuracies.
+    - `evaluation`: what to evaluate at recorded steps; by default losses, in-context score and
+      prefix matching, and for modular arithmetic losses and accuracies.
     - `together`: train all seeds in one batch (the default on a GPU) or one after another within a
-      segment (on a CPU); a seed's results differ by what rounding grows to.
-    - `observers`: what looks on at every segment border, as in `train`; with `Checkpoint(path)`
-      the same call goes on from where it was interrupted, to the same bits.
+      segment (on a CPU); a seed's results differ by amplified rounding errors.
+    - `observers`: called at every segment border, as in `train`; with `Checkpoint(path)` the same
+      call resumes where it was interrupted, to the same bits.
 
-    The dataset is over (seed, step, layer, head, position, weight) as told in
+    The dataset is over (seed, step, layer, head, position, weight), as described in
     `saddlescope.transformer`; distances are to the weights at the last step, and a seed that
     diverged is marked in `diverged` and has NaN from there on. Ctrl-C raises `Interrupted`, whose
     `snapshot.dataset` holds what had been evaluated.
@@ -156,7 +156,7 @@ def _evaluation(source: AbstractSource) -> AbstractEvaluation:
 @kind("value", "decoder_training")
 @dataclass(frozen=True)
 class TrainingSetting:
-    """All that a training depends on; the last recorded step is the last of all."""
+    """All that a training depends on; the last recorded step is its last step."""
 
     shape: DecoderShape
     source: AbstractSource
@@ -180,7 +180,7 @@ class _Progress:
 
 @dataclass(frozen=True, eq=False)
 class _Training(AbstractJob[_Progress, Fit]):
-    """A training made ready to be carried out, a segment at a time."""
+    """A training prepared to run, one segment at a time."""
 
     problem: Problem
     optimiser: AdamW
@@ -205,7 +205,7 @@ class _Training(AbstractJob[_Progress, Fit]):
 
     @property
     def digest(self) -> str:
-        """Names the training; seeds together or one after another can go on from one another."""
+        """Identifies the training; it can be resumed with seeds together or one after another."""
         return digest(describe(self.setting))
 
     def begin(self) -> _Progress:
@@ -259,7 +259,7 @@ class _Training(AbstractJob[_Progress, Fit]):
         )
 
     def _record(self, state: _Progress) -> _Progress:
-        """The same training, measured if it stands at a step that is to be recorded."""
+        """The same training, measured if its step is to be recorded."""
         if int(state.state.step) != self.grid[len(state.answers)]:
             return state
         computed, norms = jax.tree.map(np.asarray, evaluate(self.problem, state.state))

@@ -26,6 +26,7 @@ from saddlescope.figures.zhang.staircase import (
 )
 from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
+from saddlescope.tables import counted
 from saddlescope.task import ContextLengths, InContextRegression, Prompts, Statistics
 from saddlescope.theory import plateau_losses
 
@@ -251,7 +252,7 @@ def _draw_levels(axes: PanelBuilder, data: xr.Dataset) -> None:
         axes.plot([right, 1.6 * right], [rest, rest], color=tint, linewidth=2.5)
         look = {"color": tint, "marker": "o", "linestyle": "none", "markersize": 4.5}
         measured = data["plateau_loss"][:, :, level].T
-        panels.seed_curves(axes, data["length"], measured, f"{level} drops", **look)
+        panels.seed_curves(axes, data["length"], measured, counted(level, "drop"), **look)
     axes.set(xscale="log", xlabel="context length  $N$", ylabel=panels.LOSS_LABEL, ylim=(0, None))
     axes.legend()
 

@@ -192,16 +192,16 @@ def _draw_times(axes: PanelBuilder, data: xr.Dataset) -> None:
     tints = panels.shades(data.sizes["scale"])
     measured = data["drop_time"].to_numpy()
     ends = np.array([0.6 * np.nanmin(measured), 1.6 * np.nanmax(measured)])
-    axes.plot(ends, ends, color="black", zorder=0, **panels.THEORY)
+    axes.plot(ends, ends, color="black", zorder=0, label="equal", **panels.THEORY)
     for index, tint in enumerate(tints):
         predicted, drops = (
             data[name][index].to_numpy().ravel() for name in ("predicted_drop_time", "drop_time")
         )
         look = {**panels.CIRCLES, "color": tint, "markersize": 4}
-        axes.plot(predicted, drops, label=_power(float(data["scale"][index])), **look)
+        axes.plot(predicted, drops, label=f"$w=${_power(float(data['scale'][index]))}", **look)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel=r"predicted drop time  $t/\tau$", ylabel=r"measured drop time  $t/\tau$")
-    axes.legend(5)
+    axes.legend(3)
 
 
 def _draw_errors(axes: PanelBuilder, data: xr.Dataset) -> None:

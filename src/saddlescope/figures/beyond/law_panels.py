@@ -21,7 +21,7 @@ def draw_staircases(axes: PanelBuilder, data: xr.Dataset) -> None:
         axes.plot(data["time"], one["loss"], color=tint, linewidth=1.8, label=_label(law))
         ends = np.append(one["predicted_drop_time"].to_numpy(), end)
         axes.step(ends, one["level_loss"], where="pre", color=THEORY_COLOUR, **THEORY)
-    axes.plot([], [], color=THEORY_COLOUR, label="T20, T13", **THEORY)
+    axes.plot([], [], color=THEORY_COLOUR, label="theory (T13, T20)", **THEORY)
     axes.set(xscale="log", xlim=(0.5 * float(data["drop_time"].min()), end), ylim=(0, None))
     axes.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)
     axes.legend(2)

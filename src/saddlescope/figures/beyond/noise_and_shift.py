@@ -160,7 +160,8 @@ class NoiseAndShift(AbstractFigure):
         for axis, cases in zip(axes[0], ((0, 1), (2,), (3,)), strict=True):
             for case in cases:
                 _draw_case(axis, data.isel(case=case), case, names[case])
-            axis.plot([], [], "o", color=panels.THEORY_COLOUR, markerfacecolor="none", label="T13")
+            look = {"color": panels.THEORY_COLOUR, "markerfacecolor": "none"}
+            axis.plot([], [], "o", label="drops (T13)", **look)
             end = self.setting.method.end
             axis.set(xscale="log", xlim=(1000, end), ylim=(0, None), xlabel=panels.TIME_LABEL)
             axis.legend(2)
@@ -197,7 +198,7 @@ def _draw_case(axes: PanelBuilder, case: xr.Dataset, index: int, name: str) -> N
         for value in values[1:]:
             axes.axhline(value, color=tint, zorder=0, **panels.THEORY)
     else:
-        panels.levels(axes, values, "T17")
+        panels.levels(axes, values, "levels (T17)")
     panels.seed_curves(axes, case["time"], case["loss"], name, color=tint, linewidth=1.0)
     for times in case["predicted_drop_time"]:
         axes.plot(times, midway(values), color=tint, markersize=4, **panels.CIRCLES)

@@ -90,7 +90,7 @@ def draw_rotation(loss_axes: PanelBuilder, turn_axes: PanelBuilder, data: xr.Dat
     last = float(one["rotating_time"][-1])
     span = begin - 1.5 * (end - begin), min(end + 3 * (end - begin), last)
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
-    levels(loss_axes, one["point_loss"], "T17")
+    levels(loss_axes, one["point_loss"], "fixed points (T17)")
     # The levels of e1 and e2 may lie side by side.
     names: dict[str, Baseline] = {
         r"$\varnothing$": "center",
@@ -106,8 +106,8 @@ def draw_rotation(loss_axes: PanelBuilder, turn_axes: PanelBuilder, data: xr.Dat
         tint = colour(1 + mode)
         share, cosine = one["rotating_share"][:, mode], one["key_cosine"][:, mode]
         time = one["rotating_time"]
-        turn_axes.plot(time, share, color=tint, label=f"learned of $e_{mode + 1}$")
-        label = f"key on $e_{mode + 1}$"
+        turn_axes.plot(time, share, color=tint, label=f"share of $e_{mode + 1}$")
+        label = f"|cos| of key, $e_{mode + 1}$"
         turn_axes.plot(time, cosine, color=tint, linestyle=":", linewidth=2, label=label)
     turn_axes.set(ylabel="share learned, alignment", ylim=(-0.02, 1.15))
     for panel in (loss_axes, turn_axes):

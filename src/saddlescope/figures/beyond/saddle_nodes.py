@@ -65,6 +65,6 @@ def draw_graph(axes: PanelBuilder, data: xr.Dataset) -> None:
         axes.text(*spot, str(index[node]), ha="center", va="center", fontsize=7.5, color=ink)
         text = f"${name}$" if name else r"$\varnothing$"
         axes.text(*spot, text, shift=shift, va="center", fontsize=7.5)
-    axes.set(xlabel=r"what is learned in all,  $\mathrm{tr}\,W$", ylabel=panels.LOSS_LABEL)
+    axes.set(xlabel=r"total learned,  $\mathrm{tr}\,W$", ylabel=panels.LOSS_LABEL)
     axes.set(ylim=(0, 1.08 * float(loss.max())), xlim=(-0.8, 1.1 * float(trace.max())))
     axes.legend(6)

@@ -1,1 +1,1 @@
-"""What every figure is made with: the interface, claims, panels, and the reproduction."""
+"""What figures are made with: the interface, claims, panels, and the reproduction."""

@@ -1,4 +1,4 @@
-"""A claim about a figure: a number that was measured, what it should be, and the verdict."""
+"""A claim about a figure: a measured number, what it should be, and the verdict."""
 
 from __future__ import annotations
 

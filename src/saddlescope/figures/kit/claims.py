@@ -22,7 +22,7 @@ _HEADINGS = ("verdict", "expected", "claim", "numbers")
 
 @dataclass(frozen=True, repr=False)
 class Claims(Sequence[Claim]):
-    """An immutable sequence of claims: prints as a table of what was published and one of ours.
+    """An immutable sequence of claims; prints as two tables, published claims and our own.
 
     >>> from saddlescope.figures.kit.claim import at_most, equal
     >>> claims = Claims((at_most("drift", 1e-10, 1e-8), equal("drops", 4, 3).stated_in("Z 4.2")))
@@ -41,27 +41,27 @@ class Claims(Sequence[Claim]):
 
     @property
     def unexpected(self) -> Claims:
-        """Those whose verdict is another than expected."""
+        """The claims with an unexpected verdict."""
         return Claims(tuple(claim for claim in self.claims if not claim.as_expected))
 
     @property
     def published(self) -> Claims:
-        """Those that a paper states."""
+        """The claims that a paper states."""
         return Claims(tuple(claim for claim in self.claims if claim.source))
 
     @property
     def ours(self) -> Claims:
-        """Those that no paper states: our own criteria."""
+        """The claims that no paper states: our own criteria."""
         return Claims(tuple(claim for claim in self.claims if not claim.source))
 
     @property
     def tables(self) -> dict[str, Claims]:
-        """The claims by the heading of the table that they stand in; no table is empty."""
+        """The claims by the heading of their table; no table is empty."""
         parts = {PUBLISHED: self.published, OURS: self.ours}
         return {heading: claims for heading, claims in parts.items() if claims}
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a claim; `measured` and `predicted` hold all of its numbers."""
+        """One row per claim; `measured` and `predicted` hold all of its numbers."""
         rows = [
             {**claim.to_dict(), "as_expected": claim.as_expected, "summary": claim.summary}
             for claim in self.claims
@@ -69,10 +69,11 @@ class Claims(Sequence[Claim]):
         return pd.DataFrame(rows, columns=[*Claim.__dataclass_fields__, "as_expected", "summary"])
 
     def to_dataset(self) -> xr.Dataset:
-        """Over `claim`, which is labelled by the claims' names.
+        """Over `claim`, labelled by the names of the claims.
 
-        Of each claim's numbers there is their `count`, and the `measured` one that is farthest from
-        what was `predicted`, beside that: NaN where nothing was measured, or as many not predicted.
+        For each claim: the `count` of its numbers, and the `measured` number farthest from its
+        prediction with the `predicted` one; both NaN if nothing was measured, or the numbers of
+        measured and predicted ones differ.
         """
         worst = [_worst(claim) for claim in self.claims]
         columns: dict[str, ArrayLike] = {
@@ -127,7 +128,7 @@ class Claims(Sequence[Claim]):
 
 
 def _worst(claim: Claim) -> tuple[float, float]:
-    """The number farthest from what was predicted, beside that."""
+    """The measured number farthest from its prediction, and the prediction."""
     measured = np.ravel(np.asarray(claim.measured, dtype=np.float64))
     predicted = np.ravel(np.asarray(claim.predicted, dtype=np.float64))
     if claim.verdict is Verdict.NOT_JUDGED or predicted.size not in (1, measured.size):

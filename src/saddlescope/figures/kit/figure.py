@@ -17,15 +17,14 @@ from saddlescope.setting.kinds import kind, part
 
 @part("figure")
 class AbstractFigure(abc.ABC):
-    """A figure. A member is a frozen dataclass whose fields, with defaults, are its setting.
+    """A figure: a frozen dataclass whose fields, all with defaults, are its setting.
 
-    It registers as a kind of the schema, which writes it down, reads it and makes its flags; where
-    it holds a `Setting` or an experiment, the fields of that are its own.
+    Subclasses register as kinds of the schema, which saves and loads them and makes their flags;
+    the fields of a `Setting` or experiment that a figure holds count as its own.
 
     `compute` trains and predicts and returns all numbers that the other two need, labelled;
     `claims` and `draw` see nothing else. `quick` is a reduced setting for tests and first looks.
-    `mistakes` names what could have gone wrong in the numbers; each of them costs a claim its
-    verdict.
+    `mistakes` are plausible errors in the numbers; each must change the verdict of a claim.
     """
 
     id: ClassVar[str]
@@ -60,10 +59,10 @@ class AbstractFigure(abc.ABC):
 
     @abc.abstractmethod
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        """What is claimed about the figure, judged from its numbers."""
+        """The claims about the figure, judged from its numbers."""
 
     def mistakes(self) -> tuple[Mistake, ...]:
-        """Plausible errors in the numbers, of which the claims notice every one."""
+        """Plausible errors in the numbers, every one of which the claims detect."""
         return ()
 
     @abc.abstractmethod
@@ -78,10 +77,10 @@ class AbstractFigure(abc.ABC):
         raise NotImplementedError(f"{self.id} has no film")
 
     def inputs(self) -> str:
-        """What names the data that the figure reads from outside, besides its setting."""
+        """Identifies data that the figure reads from outside, besides its setting."""
         return ""
 
     @classmethod
     def presets(cls) -> dict[tuple[str, ...], AbstractFigure]:
-        """The settings that have a name, by the words that choose them at the command line."""
+        """The named settings, by the words that choose them at the command line."""
         return {(): cls(), ("--quick",): cls.quick()}

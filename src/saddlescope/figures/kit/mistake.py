@@ -1,4 +1,4 @@
-"""Mistakes that could have been made in a figure's data: each must cost a claim its verdict."""
+"""Plausible mistakes in a figure's data: each must change the verdict of a claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saddlescope.figures.kit.claim import Claim
 
 @dataclass(frozen=True)
 class Mistake:
-    """A plausible error: its name, and what a figure's data would be with it.
+    """A plausible error: its name, and the function that makes it in a figure's data.
 
     >>> data = xr.Dataset({"drop_time": ("drop", [10.0, 40.0])})
     >>> scaled("steps in place of flow time", 25.0, "drop_time").make(data)["drop_time"].values
@@ -27,7 +27,7 @@ class Mistake:
     def caught_by(
         self, judge: Callable[[xr.Dataset], tuple[Claim, ...]], data: xr.Dataset
     ) -> tuple[str, ...]:
-        """The names of the claims whose verdict is another than expected with this mistake."""
+        """The names of the claims that have an unexpected verdict with this mistake."""
         return tuple(claim.name for claim in judge(self.make(data)) if not claim.as_expected)
 
 
@@ -42,7 +42,7 @@ def shifted(name: str, amount: ArrayLike, *variables: str) -> Mistake:
 
 
 def rolled(name: str, dimension: str, *variables: str) -> Mistake:
-    """Variables shifted by one along a dimension: seeds shuffled, curves swapped.
+    """Variables shifted by one along a dimension, so that seeds or curves are exchanged.
 
     >>> data = xr.Dataset({"loss": ("seed", [1.0, 2.0, 3.0])})
     >>> rolled("seeds shuffled", "seed", "loss").make(data)["loss"].values
@@ -56,7 +56,7 @@ def rolled(name: str, dimension: str, *variables: str) -> Mistake:
 
 
 def swapped(name: str, one: str, other: str) -> Mistake:
-    """Two variables in each other's place."""
+    """Two variables exchanged."""
 
     def swap(data: xr.Dataset) -> xr.Dataset:
         return data.assign({one: data[other].variable, other: data[one].variable})
@@ -65,7 +65,7 @@ def swapped(name: str, one: str, other: str) -> Mistake:
 
 
 def replaced(name: str, values: Mapping[str, ArrayLike]) -> Mistake:
-    """Variables with other values, of the same dimensions."""
+    """Variables replaced by other values of the same dimensions."""
 
     def replace(data: xr.Dataset) -> xr.Dataset:
         dims = {variable: data[variable].dims for variable in values}
@@ -79,7 +79,7 @@ def replaced(name: str, values: Mapping[str, ArrayLike]) -> Mistake:
 
 
 def changed(name: str, *variables: str, by: Callable[[xr.DataArray], xr.DataArray]) -> Mistake:
-    """Variables changed, each by itself."""
+    """Variables changed by a function, one at a time."""
 
     def change(data: xr.Dataset) -> xr.Dataset:
         return data.assign({variable: by(data[variable]).variable for variable in variables})

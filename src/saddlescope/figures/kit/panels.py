@@ -17,7 +17,7 @@ from saddlescope.drawing import THEORY_COLOUR as THEORY_COLOUR
 
 TIME_LABEL = r"flow time  $t/\tau$"
 LOSS_LABEL = r"loss  $E(y_q-\hat y_q)^2$"
-# Dashes tell theory from measurement where colours cannot.
+# Dashes distinguish theory from measurement where colours cannot.
 THEORY: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
 CIRCLES: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
 
@@ -31,7 +31,7 @@ def sheet(
 
 
 def sheet_of(count: int, columns: int, **options: Any) -> tuple[SheetBuilder, Any]:
-    """A sheet, as `sheet` makes it, of so many panels; places that are left over stay empty."""
+    """A sheet with this many panels; remaining cells stay empty."""
     drawing, axes = sheet(-(-count // columns), columns, **options)
     for panel in axes.flat[count:]:
         panel.remove()
@@ -44,7 +44,7 @@ def grid(
     columns: int,
     **options: Any,
 ) -> SheetBuilder:
-    """A sheet, as `sheet` makes it, with a lettered panel for each way to draw the data."""
+    """A sheet with a lettered panel for each function that draws the data."""
     drawing, axes = sheet(len(draws) // columns, columns, **options)
     for panel, draw in zip(axes.flat, draws, strict=True):
         draw(panel, data)
@@ -53,18 +53,18 @@ def grid(
 
 
 def letter(panels: Iterable[PanelBuilder]) -> None:
-    """Panels are called (a), (b), … above their right corners."""
+    """Letter the panels (a), (b), … above their right corners."""
     for panel, name in zip(panels, ascii_lowercase, strict=False):
         panel.set_title(f"({name})", loc="right")
 
 
 def entry(label: str, **look: Any) -> Entry:
-    """A line of a sheet's legend."""
+    """An entry of a sheet's legend."""
     return Entry(label, read_look("", look))
 
 
 def colour(index: int) -> str:
-    """The colour of the n-th curve; they repeat after seven."""
+    """The colour of the n-th curve; colours repeat after seven."""
     return COLOURS[index % 7]
 
 
@@ -83,7 +83,7 @@ def levels(axes: PanelBuilder, values: Iterable[SupportsFloat], label: str | Non
 def seed_curves(
     axes: PanelBuilder, x: FloatArray | xr.DataArray, rows: xr.DataArray, label: str, **look: Any
 ) -> None:
-    """A curve for each seed, in its colour unless `look` has one; the first has the label."""
+    """A curve for each seed, in its colour unless `look` has one; the first is labelled."""
     for index, row in enumerate(rows):
         axes.plot(x, row, **{"color": colour(index), **look}, label=None if index else label)
 
@@ -98,6 +98,6 @@ def seed_band(axes: PanelBuilder, curves: xr.DataArray, tint: str, label: str) -
 
 
 def head_curves(axes: PanelBuilder, curves: xr.DataArray, tint: str) -> None:
-    """Thin curves over (head, step), one a head."""
+    """Thin curves over (head, step), one per head."""
     for curve in curves.transpose("head", "step"):
         axes.plot(curve["step"].to_numpy(), curve, color=tint, linewidth=0.5, alpha=0.5)

@@ -1,4 +1,4 @@
-"""A part of the setting that a figure holds, where the figure needs one of a certain kind."""
+"""A part of a figure's setting, where the figure needs one of a certain kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = TypeVar("Kind")
 
 
 def of_kind(kind: type[Kind], part: object) -> Kind:
-    """The part itself, refused where it is of another kind.
+    """The part itself; refused if it is of another kind.
 
     >>> of_kind(str, "a part")
     'a part'

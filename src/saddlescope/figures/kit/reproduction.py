@@ -1,4 +1,4 @@
-"""Make figures: compute what is not known yet, judge every claim, draw, and keep it all."""
+"""Make figures: compute what is missing, judge every claim, draw, and keep it all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The name of its folder, which no other setting has."""
+        """The name of its folder, unique to the setting."""
         return folder_name(self.figure)
 
     @property
@@ -98,15 +98,15 @@ def reproduce(
     films: bool = True,
     jobs: int | None = 1,
 ) -> tuple[Result, ...]:
-    """Make figures in a folder; what is there already and still current is taken as it is.
+    """Make figures in a folder; those that are there already and still current are reused.
 
-    `show` is called with the share of all work that is done and the ids of the figures in hand.
-    A figure that fails does not stop the others. An interruption leaves finished figures and the
-    unfinished runs of the present ones; the same call resumes from there.
+    `show` is called with the share of the work that is done and the ids of the figures being made.
+    A figure that fails does not stop the others. An interruption keeps the finished figures and the
+    unfinished runs of the current ones; the same call resumes from there.
 
-    With `jobs`, so many figures are made at once, each in a process of its own; a script does this
-    under `if __name__ == "__main__":`. None: as many as there are cores and memory for. The numbers
-    are the same to the last bit.
+    `jobs` figures are made at once, each in a process of its own, by default as many as cores and
+    memory allow; in a script, call this under `if __name__ == "__main__":`. The numbers are the
+    same to the last bit.
     """
     most = None if jobs is None else whole_number("jobs", jobs)
     complete = [_is_complete(figure, out, films) for figure in figures]
@@ -155,7 +155,7 @@ def _at_once(
     films: bool,
     jobs: int,
 ) -> tuple[Result, ...]:
-    """The longest first: no process is left alone with one at the end."""
+    """The longest first, so that no process is left alone with one at the end."""
     order = sorted(range(len(figures)), key=lambda place: -weights[place])
     ordered = [figures[place] for place in order]
 
@@ -187,7 +187,7 @@ def others(
             try:
                 figure = read("figure", Sealed.read(folder, _KIND).about["setting"])
             except (CannotRead, InvalidInput, TypeError):
-                # Not one, or of fields that the figure no longer has.
+                # Not a figure, or one with fields that no longer exist.
                 continue
             if not isinstance(figure, kind) or folder.name in names:
                 continue
@@ -197,10 +197,10 @@ def others(
 
 
 def folder_name(figure: AbstractFigure) -> str:
-    """The folder of a figure: its id where the setting has a name, else one of its own.
+    """The folder of a figure: its id if the setting has a name, else a name of its own.
 
-    A figure in another setting does not take the place of the standard one. An experiment is
-    always in a setting of one's own.
+    So a figure in another setting does not replace the standard one. An experiment always has a
+    setting of its own.
     """
     if figure.verb != "reproduce" or figure in figure.presets().values():
         return figure.id
@@ -208,7 +208,7 @@ def folder_name(figure: AbstractFigure) -> str:
 
 
 def command_of(figure: AbstractFigure) -> str:
-    """The command that makes a figure in its setting, from the preset that is nearest to it."""
+    """The command that makes a figure in its setting, starting from the nearest preset."""
     commands: list[list[str]] = []
     for words, preset in figure.presets().items():
         known, changes = flat_plain(preset), []
@@ -224,7 +224,7 @@ def _weight(figure: AbstractFigure) -> float:
 
 
 def _is_complete(figure: AbstractFigure, out: Path, films: bool) -> bool:
-    """Whether there is nothing to make, its film included if it is wanted."""
+    """Whether there is nothing to make, including its film if that is wanted."""
     kept = _current(out / folder_name(figure), _key(figure))
     return kept is not None and (not films or not figure.film or figure.film in kept.files)
 
@@ -255,12 +255,12 @@ def _make(figure: AbstractFigure, parts: Parts, out: Path, films: bool) -> Resul
                 kept = kept.write(figure.film)
             shutil.rmtree(folder / "unfinished", ignore_errors=True)
         except CannotWrite as reason:
-            # The verdicts are there all the same.
+            # The verdicts are there nevertheless.
             problem = str(reason)
     except (InvalidInput, Interrupted):
         raise
     except Exception as error:
-        # One broken figure must not cost the others.
+        # One broken figure must not stop the others.
         name = "" if isinstance(error, SaddlescopeError) else f"{type(error).__name__}: "
         return _failed(figure, f"{name}{error}")
     files = {} if kept is None else _files(kept, figure.film)

@@ -1,4 +1,4 @@
-"""What a figure's computation reports: how far it has come, and its unfinished runs."""
+"""What a figure's computation reports to: its progress, and its unfinished runs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from saddlescope.transformer import GrokkingExperiment, InductionExperiment
 
 Item = TypeVar("Item")
 
-# Seconds; a shorter run is done again faster than it is read.
+# Seconds; a shorter run is repeated faster than it is read.
 _WORTH_KEEPING = 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """Shows how far a figure has come, and keeps its unfinished runs in a folder.
+    """Shows the progress of a figure, and keeps its unfinished runs in a folder.
 
-    `shared` is a folder for experiments that more than one figure shows; it outlives the figures.
+    `shared` is a folder for experiments that several figures show; it is kept afterwards.
     """
 
     parts: Parts = field(default_factory=Parts)
@@ -41,11 +41,11 @@ class Watch:
     shared: Path | None = None
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Go through items that take about as long as one another."""
+        """Iterate over items that take about equally long."""
         return self.parts.each(items)
 
     def train(self, name: str, setting: Setting, start: Trajectory | None = None) -> Trajectory:
-        """Train a setting, watched; under the same name an interrupted run is resumed.
+        """Train a setting; an interrupted run of the same name is resumed.
 
         `start` is a run at whose end it begins.
         """
@@ -55,7 +55,7 @@ class Watch:
         try:
             return storage.load(saved)
         except CannotRead:
-            # It is not there, or torn.
+            # It is missing or torn.
             self.folder.mkdir(parents=True, exist_ok=True)
         checkpoint = Checkpoint(self.folder / f"{name}-checkpoint", replace=True)
         observers: list[AbstractObserver] = [self.parts, checkpoint]
@@ -70,11 +70,11 @@ class Watch:
         return run
 
     def run(self, experiment: InductionExperiment | GrokkingExperiment) -> xr.Dataset:
-        """Run an experiment with transformers, or read it where it was run before."""
+        """Run an experiment with transformers, or read its results if it was run before."""
         if self.shared is None:
             return experiment.run(None, [self.parts])
         parts = (repr(experiment), experiment.inputs(), transformer_version())
         home = self.shared / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        # Another figure may be at it now: what it finishes is then read.
+        # Another figure may be running it now: its results are then read.
         with taking_turns(home):
             return experiment.run(home, [self.parts])

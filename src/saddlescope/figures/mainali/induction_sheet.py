@@ -161,7 +161,7 @@ def _explain(drawing: SheetBuilder, layers: int) -> None:
     """One legend for the whole sheet, above it."""
     entries = [entry("all layers", color=colour(0))]
     for layer in range(layers):
-        name = f"layer {layer + 1}, its heads thin"
+        name = f"layer {layer + 1} (thin: its heads)"
         entries.append(entry(name, color=colour(layer + 1)))
     entries.append(entry("emergence", color=THEORY_COLOUR, linestyle=":"))
     drawing.legend(entries, 3)

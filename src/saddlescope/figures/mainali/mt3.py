@@ -226,11 +226,11 @@ def _draw_distance(axes: PanelBuilder, data: xr.Dataset) -> None:
 
 
 def _draw_earliness(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """How much too early MT 14 has a stage, at worst, against the context length."""
+    """By how much MT 14's stages come too early, at worst, against the context length."""
     error, length = 100 * data["stage_error"], int(data["context_length"])
     axes.plot(data["any_length"], error, color=panels.colour(5), label=LOGISTIC_LABEL, **LOGISTIC)
     own = 100 * float(np.abs(data["drop_time"].to_numpy() / data["logistic_drop_time"] - 1).max())
     axes.plot(length, own, "o", color=panels.colour(0), label=BATCH_LABEL, markerfacecolor="none")
     axes.axhline(100 * _CLOSE, color=panels.THEORY_COLOUR, linestyle=":", linewidth=0.9)
     axes.set(xscale="log", yscale="log", xlabel="context length  $N$")
-    axes.set(ylabel="stages of MT 14 too early by, %")
+    axes.set(ylabel="stages of MT 14 come too early by, %")

@@ -196,7 +196,11 @@ def _draw_distances(axes: PanelBuilder, data: xr.Dataset) -> None:
     theory = abs(data["loss"] - data["predicted_loss"]).max("seed")
     network = abs(data["loss"] - data["network_loss"]).max("seed")
     axes.plot(data["time"], theory, color=panels.colour(0), label="attention − theory (T10)")
-    dots = {"color": panels.colour(5), "markersize": 3, "label": "attention − network (T4), else 0"}
+    dots = {
+        "color": panels.colour(5),
+        "markersize": 3,
+        "label": "attention − network (T4), if not 0",
+    }
     axes.plot(data["time"], network.where(network > 0), ".", **dots)
     axes.set(yscale="log", ylabel="largest difference in loss", ylim=(1e-17, 1e-3))
     axes.legend(1)

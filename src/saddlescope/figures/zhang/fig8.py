@@ -200,10 +200,11 @@ def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     for head in reversed(range(one.sizes["head"])):
         grows = head < growing
         for seed in range(one.sizes["seed"]):
-            label = names[head] if grows and seed == 0 else None
             tint = panels.colour(head if grows else 3)
             count_learned, value = one["learned_count"][seed], one["value"][seed, :, head]
-            axes.plot(count_learned, value, color=tint, linewidth=1.2, label=label)
+            axes.plot(count_learned, value, color=tint, linewidth=1.2)
+    for head in range(growing):
+        axes.plot([], [], color=panels.colour(head), label=names[head])
     axes.plot([], [], color=panels.colour(3), label="all others")
     # The shortest weights have v³ = tr W, also between two fixed points.
     fine = np.linspace(0, count, 40 * count + 1)

@@ -185,7 +185,9 @@ class PublishedSettings(AbstractFigure):
                     curve = one["rank_loss"][seed]
                     tint, alpha = panels.colour(seed), 1.0 if kind == "population" else 0.4
                     panel.plot(one["time"], curve, color=tint, alpha=alpha, label=label, **look)
-            panels.levels(panel, data["rank_level_loss"][:: int(rank)], "levels at multiples")
+            panels.levels(
+                panel, data["rank_level_loss"][:: int(rank)], "levels at multiples of $R$"
+            )
             first = float(data["time"][-1]) / 60
             panel.set(xscale="log", xlim=(first, float(data["time"][-1])), ylim=(0, 1.1))
             panel.set(xlabel=panels.TIME_LABEL, ylabel=panels.LOSS_LABEL)

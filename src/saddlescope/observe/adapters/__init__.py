@@ -1,6 +1,6 @@
-"""One small module a family of models, and the list of those that are known.
+"""One small module for each family of models, and the list of known families.
 
-A family of one's own is five lines; the first that finds layers reads the model:
+A family of your own takes five lines; the first adapter that finds layers reads the model:
 
 >>> from saddlescope.observe import Projections, adapters
 >>> mine = adapters.register(
@@ -54,7 +54,7 @@ def known() -> tuple[AbstractAdapter, ...]:
 
 
 def register(adapter: AbstractAdapter) -> AbstractAdapter:
-    """Make an adapter known, before all others; one of the same name is replaced."""
+    """Register an adapter ahead of all others; one of the same name is replaced."""
     if not isinstance(adapter, AbstractAdapter):
         raise InvalidInput("adapter", adapter, "must follow saddlescope.observe.AbstractAdapter")
     unregister(adapter.name)
@@ -63,12 +63,12 @@ def register(adapter: AbstractAdapter) -> AbstractAdapter:
 
 
 def unregister(name: str) -> None:
-    """Forget the adapter of this name, where there is one."""
+    """Forget the adapter of this name, if there is one."""
     _known[:] = [one for one in _known if one.name != name]
 
 
 def chosen(adapter: object) -> tuple[AbstractAdapter, ...]:
-    """The adapters to try: one that is given, or named; all for None."""
+    """The adapters to try: the one given or named, or all for None."""
     by_name = {one.name: one for one in _known}
     if adapter is None:
         return known()

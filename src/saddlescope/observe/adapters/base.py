@@ -1,4 +1,4 @@
-"""What an adapter is: it finds a family's attention layers and reads them as circuits take them."""
+"""The interface of adapters: find a family's attention layers, and read them as circuits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AttentionLayer:
     notes: tuple[str, ...] = ()
 
     def circuits(self, *, fold_norms: bool) -> Circuits:
-        """The circuits of its heads; `fold_norms` takes the norm's gain and bias into them."""
+        """The circuits of its heads; `fold_norms` folds the norm's gain and bias into them."""
         return circuits(
             self.W_Q,
             self.W_K,

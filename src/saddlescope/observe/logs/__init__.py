@@ -1,7 +1,7 @@
 """Loss curves in other people's logs: CSV, JSON lines, TensorBoard's files, `trainer_state.json`.
 
-Logs are messy. Rows without a finite loss, steps that a restart did again, steps out of order and
-several runs in one file are handled, and the notes say what was done, with the rows' numbers.
+Logs are messy. Rows without a finite loss, steps repeated after a restart, steps out of order and
+several runs in one file are handled, and notes with the row numbers say what was done.
 """
 
 from saddlescope.observe.logs._json import history_losses

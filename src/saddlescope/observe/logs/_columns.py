@@ -15,7 +15,7 @@ _STEPS = (
     *("iteration", "iter", "iter_num", "batch", "update", "epoch", "time", "tokens"),
 )
 _RUNS = ("run", "run_id", "run_name", "seed", "experiment", "trial", "name")
-# What a loss that is not the training's is called.
+# Words in the name of a loss that is not the training loss.
 _OTHER = re.compile(r"val|eval|test|dev|__min$|__max$", re.I)
 # Weights & Biases exports several runs as columns `NAME - METRIC`.
 _EXPORTED = re.compile(r"(?P<run>.+) - (?P<metric>[^-]+)")
@@ -23,7 +23,7 @@ _EXPORTED = re.compile(r"(?P<run>.+) - (?P<metric>[^-]+)")
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a log: its number in the file, its run, its step (None: not told), its loss."""
+    """A row of a log: its number in the file, its run, its step (None if not given), its loss."""
 
     number: int
     run: str
@@ -41,13 +41,13 @@ class Columns:
 
     @property
     def note(self) -> str:
-        """What was taken for what."""
+        """Which column was read as what."""
         loss = ", ".join(map(repr, self.losses.values()))
         step = "steps are counted by rows" if self.step is None else f"step is {self.step!r}"
         return f"loss is {loss}, {step}" + (f", run is {self.run!r}" if self.run else "")
 
     def rows(self, number: int, cells: dict[str, object]) -> Iterable[Row]:
-        """The rows that a line of the table makes; a column that it lacks makes none."""
+        """The rows that a line of the table gives; a missing cell gives none."""
         step = None if self.step is None else _number(cells.get(self.step))
         for name, column in self.losses.items():
             if column in cells and (len(self.losses) == 1 or cells[column] not in ("", None)):
@@ -63,7 +63,7 @@ def choose(
     step: str | None = None,
     run: str | None = None,
 ) -> Columns:
-    """The columns that were asked for, or those whose names tell."""
+    """The columns asked for, or those recognised by their names."""
     for field, wanted in (("column", loss), ("step_column", step), ("run_column", run)):
         if wanted is not None and wanted not in names:
             raise InvalidInput(field, wanted, f"must be one of {_listed(names)}")
@@ -102,7 +102,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _number(value: object) -> float | None:
-    """A number from a cell, None where it is none; NaN stays NaN."""
+    """The number in a cell, or None; NaN stays NaN."""
     if isinstance(value, bool) or value is None:
         return None
     try:

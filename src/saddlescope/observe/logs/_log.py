@@ -23,7 +23,7 @@ from saddlescope.running.files import as_path
 class LossCurve:
     """The loss of one run: `losses[T]` at `steps[T]`, which increase strictly.
 
-    `notes` says what was left out, sorted or replaced, with the rows' numbers.
+    `notes` says what was left out, sorted or replaced, with the row numbers.
 
     `name` is that of the run, where a log holds several.
 
@@ -43,7 +43,7 @@ class LossCurve:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """The curves of a log, and what was taken for what.
+    """The curves of a log, and notes on which column was read as what.
 
     >>> import saddlescope as ss
     >>> import pathlib, tempfile
@@ -75,12 +75,11 @@ def read_log(
 ) -> Log:
     """The loss curves in a file, or in a folder of TensorBoard's event files.
 
-    Reads CSV and other tables, JSON lines, JSON, `trainer_state.json` and event files, known by
-    their content. The columns of the loss, the step and the run are found by their names, or are
-    those that are given.
+    Reads CSV and other tables, JSON lines, JSON, `trainer_state.json` and event files, recognised
+    by their content.
 
-    `column`, `step_column` and `run_column` name the columns of the loss, of the steps and of the
-    runs where they are not told by their names.
+    `column`, `step_column` and `run_column` name the columns of the loss, the step and the run;
+    by default they are recognised by their names.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

@@ -49,10 +49,10 @@ def read_events(
 
 
 def _scalars(file: Path) -> tuple[list[tuple[str, int, float]], str]:
-    """Tags, steps and values of a file's scalars, and where it broke off."""
+    """Tags, steps and values of the scalars in a file, and where it breaks off."""
     loader = require("tensorboard.backend.event_processing.event_file_loader")
     arrays = require("tensorboard.util.tensor_util")
-    # It would print what the notes say.
+    # It would print what the notes say already.
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
     found: list[tuple[str, int, float]] = []
     try:
@@ -62,6 +62,6 @@ def _scalars(file: Path) -> tuple[list[tuple[str, int, float]], str]:
                     number = float(arrays.make_ndarray(value.tensor).reshape(-1)[0])
                     found.append((value.tag, event.step, number))
     except Exception as problem:
-        # A damaged file raises whatever its damage makes the reader run into.
+        # Which exception a damaged file raises depends on where the damage is.
         return found, f"is damaged ({type(problem).__name__})"
     return found, ""

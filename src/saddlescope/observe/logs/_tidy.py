@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from saddlescope.observe.logs._columns import Row
 from saddlescope.observe.logs._json import in_words
 
-# A share of all rows: where more of them go back than this, the log is out of order as a whole.
+# If more than this share of the rows goes back, the log as a whole is out of order.
 _UNSORTED = 0.1
 
 
 def parted(rows: Sequence[Row]) -> tuple[dict[str, list[Row]], list[str]]:
-    """The rows of every run; where none is named, a return to the beginning starts another."""
+    """The rows of each run; if runs are not named, a return to the first step starts another."""
     runs: dict[str, list[Row]] = {}
     for row in rows:
         runs.setdefault(row.run, []).append(row)
@@ -34,14 +34,14 @@ def parted(rows: Sequence[Row]) -> tuple[dict[str, list[Row]], list[str]]:
 
 
 def tidied(rows: Sequence[Row]) -> tuple[list[float], list[float], list[str]]:
-    """Steps that increase, the losses at them, and what was done to make it so."""
+    """Increasing steps, their losses, and notes on what was done to get there."""
     notes: list[str] = []
     sound = [row for row in rows if math.isfinite(row.loss)]
     lost = [row.number for row in rows if not math.isfinite(row.loss)]
     if lost:
         notes.append(f"{in_words(lost)}: no finite loss, left out")
     if any(row.step is None for row in sound):
-        return [float(place) for place in range(len(sound))], [row.loss for row in sound], notes
+        return [float(index) for index in range(len(sound))], [row.loss for row in sound], notes
     strange = [row.number for row in sound if not math.isfinite(row.step or 0.0)]
     if strange:
         notes.append(f"{in_words(strange)}: no finite step, left out")
@@ -50,14 +50,14 @@ def tidied(rows: Sequence[Row]) -> tuple[list[float], list[float], list[str]]:
     back = [n for n in range(1, len(sound)) if _step(sound[n]) < _step(sound[n - 1])]
     restarts, unsorted, repeated = [], [], []
     is_shuffled = len(back) > _UNSORTED * len(sound)
-    for place, row in enumerate(sound):
+    for index, row in enumerate(sound):
         step = _step(row)
-        if place in back and step in kept and not is_shuffled:
+        if index in back and step in kept and not is_shuffled:
             redone = [one for one in kept if one >= step]
             for one in redone:
                 del kept[one]
             restarts.append((row.number, step, len(redone)))
-        elif place in back:
+        elif index in back:
             unsorted.append(row.number)
         if step in kept:
             repeated.append(row.number)
@@ -76,7 +76,7 @@ def tidied(rows: Sequence[Row]) -> tuple[list[float], list[float], list[str]]:
 
 
 def _new_beginnings(rows: Sequence[Row]) -> list[int]:
-    """Where the steps go back to the first step or before it; none where they are shuffled."""
+    """The rows at which the steps return to the first one; none if the rows are shuffled."""
     steps = [_step(row) for row in rows]
     falls = [n for n in range(1, len(steps)) if steps[n] < steps[n - 1]]
     if len(falls) > _UNSORTED * len(steps):

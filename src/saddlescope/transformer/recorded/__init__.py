@@ -1,7 +1,7 @@
-"""The large presets, trained once on a GPU: their metrics, and how they were made.
+"""The large presets, trained once on a GPU: their metrics, and how to make them again.
 
 One file for each source, schedule and depth. `python -m saddlescope.transformer.recorded FOLDER
-[NAME …]` trains them again, each from where it was broken off, and writes the files that lie here.
+[NAME …]` trains them again, resuming each where it was interrupted, and writes the files kept here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EXPERIMENTS: Experiments = {
     "grokking": GrokkingExperiment.large(),
 }
 SEEDS = 3
-# What the figures do not show is left out, so that the files stay small.
+# Left out because no figure shows it, to keep the files small.
 _LEFT_OUT = ("copying", "norm", "ov_effective_rank", "qk_effective_rank", "token_loss")
 
 
@@ -78,7 +78,7 @@ def digest(name: str) -> str:
 def record(name: str, folder: str | Path) -> Path:
     """Train one of the experiments and write its metrics as they are kept here.
 
-    What is finished of it survives in the folder, and the same call goes on from there.
+    Finished parts are kept in the folder, and the same call resumes from there.
     """
     unfinished = Path(folder) / f"{name}-unfinished"
     dataset = EXPERIMENTS[one_of("name", name, tuple(EXPERIMENTS))].run(unfinished)

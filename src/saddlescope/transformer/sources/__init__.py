@@ -1,4 +1,4 @@
-"""What decoders are trained on, without downloads."""
+"""Training data for decoders, without downloads."""
 
 from saddlescope.transformer.sources.base import AbstractSource
 from saddlescope.transformer.sources.bpe import BytePairs

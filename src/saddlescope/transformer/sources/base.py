@@ -1,4 +1,4 @@
-"""What a decoder is trained on: sequences of tokens, drawn inside compiled code."""
+"""The interface of training data: sequences of tokens, drawn inside compiled code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class AbstractSource(eqx.Module):
     """A law of token sequences.
 
     A sequence has `context` tokens that are read and one more that is only predicted. A source is
-    handed to compiled code as it is: what is an array in it may change without compiling anew, and
-    all else is static. `batch` and `held_out` are pure functions of the key.
+    passed to compiled code as it is: its arrays may change without recompilation, and all else is
+    static. `batch` and `held_out` are pure functions of the key.
 
     >>> import jax
     >>> from saddlescope.transformer import RepeatedTokens
@@ -44,10 +44,10 @@ class AbstractSource(eqx.Module):
         """Sequences to train on."""
 
     def held_out(self, key: PRNGKeyArray, size: int) -> Int[Array, "S T"]:
-        """Sequences that are not trained on: fresh ones, where the source never repeats itself."""
+        """Sequences that are not trained on; fresh ones, if the source never repeats itself."""
         return self.batch(key, size)
 
     def written(self) -> Description:
-        """What names the source in a result and in a checkpoint: all of it that is static."""
+        """Identifies the source in a result and in a checkpoint: all of its static parts."""
         static = [field.name for field in dataclasses.fields(self) if field.metadata.get("static")]
         return {name: getattr(self, name) for name in static}

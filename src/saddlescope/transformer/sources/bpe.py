@@ -20,7 +20,7 @@ class BytePairs:
     r"""Tokens made of bytes by merging the most frequent neighbours, one pair after another.
 
     Tokens below 256 are the bytes; token 256 + i is the pair `merges[i]` of earlier tokens. There
-    is no splitting into words beforehand, so that any bytes can be encoded and come back the same.
+    is no splitting into words beforehand, so that any bytes are encoded and decoded unchanged.
 
     >>> pairs = BytePairs.train(b"banana bandana", vocabulary=259)
     >>> [pairs.decode([token]) for token in pairs.encode(b"banana")]
@@ -31,7 +31,7 @@ class BytePairs:
 
     @staticmethod
     def train(data: bytes, vocabulary: object) -> BytePairs:
-        """Merge the most frequent pair (the lowest, of equals) until there are enough tokens.
+        """Merge the most frequent pair (the lowest in a tie) until there are enough tokens.
 
         It stops early where no pair occurs twice.
         """
@@ -75,7 +75,7 @@ class BytePairs:
 def _merge(
     tokens: Integer[np.ndarray, " T"], pair: tuple[int, int], new: int
 ) -> Integer[np.ndarray, " merged"]:
-    """Put `new` for every occurrence of a pair, from the left."""
+    """Replace every occurrence of a pair by `new`, from the left."""
     first, second = pair
     starts = np.flatnonzero((tokens[:-1] == first) & (tokens[1:] == second))
     if first == second and len(starts):

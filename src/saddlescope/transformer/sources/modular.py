@@ -17,7 +17,7 @@ from saddlescope.transformer.sources.base import AbstractSource, Description
 
 
 class Operation(StrEnum):
-    """What is done with two numbers, modulo p.
+    """The operation on two numbers, modulo p.
 
     >>> [operation.value for operation in Operation]
     ['add', 'subtract', 'multiply', 'divide']
@@ -95,7 +95,7 @@ class ModularArithmetic(AbstractSource):
         return self.test
 
     def written(self) -> Description:
-        """What names the source."""
+        """Identifies the source."""
         return {"p": self.p, "share": self.share, "operation": self.operation, "seed": self.seed}
 
 

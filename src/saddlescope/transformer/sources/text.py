@@ -23,10 +23,10 @@ from saddlescope.transformer.sources.bpe import BytePairs
 
 ENDINGS = (".py", ".txt", ".md")
 
-# Pairs of bytes are counted on no more than this: enough for a thousand merges, in seconds.
+# Pairs are counted on this many bytes at most: enough for a thousand merges, in seconds.
 _BYTES_TO_TRAIN_PAIRS = 500_000
 _HELD_OUT_SHARE = 0.1
-# What lies in the library's folder and is not the library, or is tables rather than code.
+# Parts of the library's folder that are not the library, or are tables rather than code.
 _LEFT_OUT = {
     "__pycache__", "dist-packages", "encodings", "pydoc_data", "site-packages", "test", "tests",
 }  # fmt: skip
@@ -50,7 +50,7 @@ class Text(AbstractSource):
     - `path`: a file, or a folder of which all files with one of the `endings` are read, in an order
       that depends on their names alone; None for the standard library of this Python.
     - `encoding`: `"bytes"` (256 tokens) or `"bpe"` (`vocabulary` tokens, trained on the text).
-    - `most_bytes`: how much of it is taken.
+    - `most_bytes`: how many bytes of it to read at most.
 
     The last tenth is held out. A passage starts anywhere.
 
@@ -117,7 +117,7 @@ class Text(AbstractSource):
         return np.asarray(tokens, dtype=np.uint8).tobytes()
 
     def written(self) -> Description:
-        """What names the source."""
+        """Identifies the source."""
         return {
             "vocabulary": self.vocabulary,
             "context": self.context,
