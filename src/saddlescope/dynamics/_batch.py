@@ -57,7 +57,7 @@ class Batch:
         self._layout = Layout.of(*shape)
         self._count = frame.rows
         _check_memory(self._prepared, self._layout)
-        self._own = [one.problem.layout.places_in(self._layout) for one in self._prepared]
+        self._own = [one.problem.layout.indices_in(self._layout) for one in self._prepared]
         methods = [one.setting.method for one in prepared]
         risk = prepared[0].problem.risk
         kernel = choose_kernel(methods, shape[0], risk, self._layout, frame.rows)

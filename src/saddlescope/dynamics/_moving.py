@@ -34,7 +34,7 @@ class Moving:
         can_rest = setting.method.is_autonomous and bool(model.inert_sizes)
         if can_rest and felt is not None and felt < dimension:
             layout, risk = Layout.of(model, felt), risk.trimmed(felt)
-        return cls(whole, layout, layout.places_in(whole)), risk
+        return cls(whole, layout, layout.indices_in(whole)), risk
 
     @property
     def is_all(self) -> bool:

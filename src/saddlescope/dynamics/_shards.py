@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from saddlescope.arrays import Array
-from saddlescope.dynamics.methods._ensemble import is_on_processor
+from saddlescope.dynamics.methods._ensemble import is_on_cpu
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.running.cores import count_cores, count_threads, on_all_cores
 
@@ -94,4 +94,4 @@ def _devices() -> list[jax.Device | None]:
     if len(devices) > 1:
         return list(devices)
     # Wherever JAX puts it.
-    return [None] * (count_cores() if is_on_processor() else 1)
+    return [None] * (count_cores() if is_on_cpu() else 1)
