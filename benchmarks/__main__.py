@@ -1,8 +1,8 @@
-"""`python -m benchmarks`: measure, print tables, and write them with a picture of the scalings.
+"""`python -m benchmarks`: measure, print tables, and write them with a plot of the scalings.
 
-A whole run is the record that the documentation shows: `benchmarks/recorded/cpu.json`, and with
-`--gpu` `benchmarks/recorded/gpu.json`. Part of it, or a quick look, goes to `out/bench/`;
-`--only NAME --out benchmarks/recorded` measures one subject of the record anew.
+A full run writes the record that the documentation shows: `benchmarks/recorded/cpu.json`, or with
+`--gpu` `benchmarks/recorded/gpu.json`. Partial and quick runs write to `out/bench/`;
+`--only NAME --out benchmarks/recorded` updates one subject of the record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.console import Console
 
 from benchmarks.table import Findings, show
 
-# In this order: what the rest of the machine does to a fresh process is least at the beginning.
+# The fresh processes of `startup` come first, when the machine is least busy.
 SUBJECTS = (
     "startup",
     "figure3",
@@ -47,33 +47,34 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmarks that were asked for. A missed target is told, and is no failure."""
+    """Run the chosen benchmarks. A missed target is reported, but is not a failure."""
     options = _parse(arguments)
-    # Tables keep their shape in a log, where nobody tells how wide it is.
+    # A log has no width of its own.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     device = "gpu" if options.gpu else "cpu"
     subjects = ON_A_GPU if options.gpu else SUBJECTS
     is_whole = not (options.only or options.quick)
     out: Path = options.out or (RECORDED if is_whole else Path("out/bench"))
     out.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Findings] = {}
+    results: dict[str, Findings] = {}
     seconds: dict[str, float] = {}
     for name in subjects:
         if options.only and name not in options.only:
             continue
         began = time.perf_counter()
         with console.status(f"{name} …"):
-            found[name] = importlib.import_module(f"benchmarks.{name}").measure(options.quick)
+            findings = importlib.import_module(f"benchmarks.{name}").measure(options.quick)
         seconds[name] = time.perf_counter() - began
-        show(console, found[name])
-        # After each: what was measured stays when the next one fails.
-        _write(out / f"{device}.json", options, name, found[name], seconds[name])
-    scalings = [scaling for findings in found.values() for scaling in findings.scalings]
+        results[name] = findings
+        show(console, findings)
+        # After each subject, so that it survives a failure of the next.
+        _write(out / f"{device}.json", options, name, findings, seconds[name])
+    scalings = [scaling for findings in results.values() for scaling in findings.scalings]
     if scalings:
         from benchmarks.picture import draw
 
         draw(scalings, out / f"{device}-scaling.png")
-    _conclude(console, found, sum(seconds.values()), out)
+    _conclude(console, results, sum(seconds.values()), out)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -86,23 +87,23 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"one subject (may be repeated): {', '.join(SUBJECTS)}; "
         f"with --gpu {', '.join(ON_A_GPU)}",
     )
-    parser.add_argument("--gpu", action="store_true", help="what is measured on a GPU")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes and repeats, for a look")
-    parser.add_argument("--out", type=Path, help="where results go")
+    parser.add_argument("--gpu", action="store_true", help="the GPU benchmarks")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and repeats")
+    parser.add_argument("--out", type=Path, help="the folder for results")
     return parser.parse_args(arguments)
 
 
 def _write(
     path: Path, options: argparse.Namespace, name: str, findings: Findings, seconds: float
 ) -> None:
-    """Put one subject into a record; those of the same machine that it holds already stay."""
+    """Write one subject into a record, keeping its other subjects from the same machine."""
     flags = [f"--{flag}" for flag in ("gpu", "quick") if getattr(options, flag)]
-    results: dict[str, Any] = {"machine": _machine(), "subjects": {}}
+    record: dict[str, Any] = {"machine": _machine(), "subjects": {}}
     if path.exists():
-        held = json.loads(path.read_text())
-        if held["machine"] == results["machine"]:
-            results = held
-    results["subjects"][name] = {
+        existing = json.loads(path.read_text())
+        if existing["machine"] == record["machine"]:
+            record = existing
+    record["subjects"][name] = {
         "title": findings.title,
         "command": " ".join(["python -m benchmarks", *flags, f"--only {name}"]),
         "seconds": seconds,
@@ -111,7 +112,7 @@ def _write(
         "scalings": [scaling.to_dict() for scaling in findings.scalings],
         "scores": [score.to_dict() for score in findings.scores],
     }
-    text = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n")
 
 
@@ -134,8 +135,8 @@ def _processor() -> str:
         return platform.processor()
 
 
-def _conclude(console: Console, found: dict[str, Findings], seconds: float, out: Path) -> None:
-    rows = [row for findings in found.values() for row in findings.rows]
+def _conclude(console: Console, results: dict[str, Findings], seconds: float, out: Path) -> None:
+    rows = [row for findings in results.values() for row in findings.rows]
     judged = [row for row in rows if row.met is not None]
     missed = [row for row in judged if not row.met]
     if missed:

@@ -1,4 +1,4 @@
-"""What kernels are measured against on a GPU: plain `vmap`, and a kernel written by hand."""
+"""GPU baselines for the kernels: plain `vmap` and a hand-written CUDA kernel."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def constants(task: ss.InContextRegression, dtype: Any) -> tuple[Any, Any]:
     return moments.drive.astype(dtype), curvature.astype(dtype)
 
 
-def check_same(ours: Weights, theirs: Weights, most: float) -> None:
-    """That two ways to the same weights end within so much of each other."""
+def check_same(ours: Weights, baseline: Weights, tolerance: float) -> None:
+    """Raise unless the final weights agree within a tolerance."""
     for name, array in ours.items():
-        apart = np.abs(np.asarray(array) - np.asarray(theirs[name])).max()
-        if not apart < most:
-            raise RuntimeError(f"{name} differs by {apart:.1g} from what the baseline ends with")
+        difference = np.abs(np.asarray(array) - np.asarray(baseline[name])).max()
+        if not difference < tolerance:
+            raise RuntimeError(f"{name} differs by {difference:.1g} from the baseline's")
 
 
 def _slope(weights: Weights, drive: Any, curvature: Any) -> Weights:
-    """Half of the loss's fall along each weight of one trajectory of rank one."""
+    """Minus half the gradient of the loss, for one trajectory of rank one."""
     v, k, q = weights["v"], weights["k"][:, 0], weights["q"][:, 0]
     force = drive - curvature * jnp.einsum("h,ha,hb->ab", v, k, q)
     return {
@@ -48,30 +48,30 @@ def _slope(weights: Weights, drive: Any, curvature: Any) -> Weights:
 
 @jax.jit
 def vmap_descent(weights: Weights, task: tuple[Any, Any], rate: Any, steps: Any) -> Weights:
-    """Steps of all trajectories, as one writes them down."""
+    """Gradient descent on all trajectories, written the plain way."""
 
-    def one(own: Weights) -> Weights:
+    def descend(start: Weights) -> Weights:
         def step(_: Any, now: Weights) -> Weights:
             return jax.tree.map(lambda a, b: a + 2 * rate * b, now, _slope(now, *task))
 
-        return jax.lax.fori_loop(0, steps, step, own)
+        return jax.lax.fori_loop(0, steps, step, start)
 
-    return jax.vmap(one)(weights)
+    return jax.vmap(descend)(weights)
 
 
 @jax.jit
 def vmap_flow(weights: Weights, task: tuple[Any, Any], until: Any, rtol: Any, atol: Any) -> Weights:
-    """Where the flow of all trajectories ends, by diffrax as one writes it down."""
-    term = diffrax.ODETerm(lambda t, own, args: _slope(own, *args))
+    """Gradient flow of all trajectories by diffrax, written the plain way."""
+    term = diffrax.ODETerm(lambda t, now, args: _slope(now, *args))
 
-    def one(own: Weights) -> Weights:
+    def integrate(start: Weights) -> Weights:
         solution = diffrax.diffeqsolve(
             term,
             diffrax.Tsit5(),
             t0=0.0,
             t1=until,
             dt0=None,
-            y0=own,
+            y0=start,
             args=task,
             stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
             max_steps=100_000,
@@ -79,11 +79,11 @@ def vmap_flow(weights: Weights, task: tuple[Any, Any], until: Any, rtol: Any, at
         )
         return jax.tree.map(lambda leaf: leaf[0], solution.ys)
 
-    return jax.vmap(one)(weights)
+    return jax.vmap(integrate)(weights)
 
 
 def hand_kernel(dimension: int, heads: int, dtype: Any) -> Callable[..., float] | None:
-    """A CUDA kernel that moves weights in place and tells its seconds, None without a compiler."""
+    """A CUDA kernel that moves weights in place and returns its seconds; None without `nvcc`."""
     compiler = which("nvcc")
     if compiler is None:
         return None
@@ -105,9 +105,10 @@ def hand_kernel(dimension: int, heads: int, dtype: Any) -> Callable[..., float] 
 
     def descend(weights: Any, task: tuple[Any, Any], rate: float, steps: int) -> float:
         drive, curvature = task
-        taken = run(weights, np.diagonal(drive).copy(), curvature, 2 * rate, steps, len(weights[0]))
-        if taken < 0:
-            raise RuntimeError("the kernel written by hand failed")
-        return float(taken)
+        count = len(weights[0])
+        seconds = run(weights, np.diagonal(drive).copy(), curvature, 2 * rate, steps, count)
+        if seconds < 0:
+            raise RuntimeError("the hand-written kernel failed")
+        return float(seconds)
 
     return descend

@@ -1,7 +1,7 @@
 """Spectra of attention circuits from their factors, against those of the dense products.
 
-Both with one BLAS thread, in a process of its own: threads that wait for one another on a busy
-machine cost small matrices more than the work itself.
+Both run with one BLAS thread in a fresh process: on a busy machine, waiting for other threads costs
+small matrices more than the work itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from benchmarks.table import Findings, Row
 from benchmarks.timing import alternate, fresh_process
 from saddlescope.measure import circuits, singular_values
 
-_MODEL, _HEAD, _HEADS = 768, 64, 12  # those of GPT-2
+_MODEL, _HEAD, _HEADS = 768, 64, 12  # GPT-2's
 
 _IN_A_PROCESS = """
 import json, os
@@ -36,21 +36,21 @@ def measure(quick: bool) -> Findings:
             baseline=slow,
             against="SVD of the dense product",
             ratio_above=None if quick else 50,
-            note=f"they differ by {apart:.0e} of the largest, allowed 1e-5; one thread each",
-            holds=apart <= 1e-5,
+            note=f"they differ by {difference:.0e} of the largest, allowed 1e-5; one thread each",
+            holds=difference <= 1e-5,
         )
-        for name, fast, slow, apart in json.loads(printed)
+        for name, fast, slow, difference in json.loads(printed)
     )
     return Findings("Circuits", rows)
 
 
 def timings(model: int, heads: int, times: int) -> list[tuple[str, float, float, float]]:
-    """For each circuit its name, our seconds, those of the dense product and how they differ."""
+    """Each circuit's name, our seconds, the dense product's, and the difference of the spectra."""
     rng = np.random.default_rng(0)
     scale = np.float32(model**-0.5)
     query, key, value = scale * rng.standard_normal((3, heads, _HEAD, model), dtype=np.float32)
     output = scale * rng.standard_normal((heads, model, _HEAD), dtype=np.float32)
-    found = []
+    results = []
     for name in ("QK", "OV"):
 
         def factored(name: str = name) -> np.ndarray:
@@ -61,8 +61,8 @@ def timings(model: int, heads: int, times: int) -> list[tuple[str, float, float,
             product = query.mT @ key if name == "QK" else output @ value
             return np.linalg.svd(product, compute_uv=False)
 
-        ours, theirs = factored(), dense()
-        apart = float(np.abs(ours - theirs[:, :_HEAD]).max() / theirs.max())
+        ours, baseline = factored(), dense()
+        difference = float(np.abs(ours - baseline[:, :_HEAD]).max() / baseline.max())
         fast, slow = alternate(factored, dense, times)
-        found.append((name, fast.best, slow.best, apart))
-    return found
+        results.append((name, fast.best, slow.best, difference))
+    return results

@@ -1,4 +1,4 @@
-"""Ensembles: a million seeds, all cores, and what drawing the starts costs."""
+"""Ensembles: a million seeds, all cores, and the cost of drawing starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from saddlescope.dynamics import _shards
 
 MODEL = ss.SeparateAttention(heads=5, rank=1)
 STEPS = 10
-# A run of about a second on two cores, as long as the staircase takes.
+# As long as the staircase takes: a run of about a second on two cores.
 _DESCENT = ss.GradientDescent(learning_rate=0.02, steps=20_000)
 MOST_SECONDS, MOST_GIGABYTES = 6.0, 3.0
 TWO_CORES = 1.8
@@ -45,7 +45,7 @@ def measure(quick: bool) -> Findings:
 
 
 def ten_steps(seeds: int) -> None:
-    """Ten steps of many seeds, with the loss at eleven points."""
+    """Ten steps of many seeds, recording the loss at every step."""
     ss.train(
         MODEL,
         staircase_task(),
@@ -71,7 +71,7 @@ def _million(seeds: int) -> Row:
 
 
 def _on_cores(times: int) -> Row:
-    """Shards on all cores, against one after another on one."""
+    """Shards on all cores, against a single one."""
     task = staircase_task()
 
     def on_all() -> None:
@@ -81,11 +81,11 @@ def _on_cores(times: int) -> Row:
         with mock.patch.object(_shards, "_devices", return_value=[None]):
             on_all()
 
-    ours, alone = alternate(on_all, on_one, times)
+    ours, single = alternate(on_all, on_one, times)
     return Row(
         what=f"2000 seeds, {_DESCENT.steps} steps, on all cores",
         ours=ours.best,
-        baseline=alone.best,
+        baseline=single.best,
         against="one core",
         ratio_above=TWO_CORES,
         note=f"{len(_shards._devices())} cores",
@@ -102,11 +102,11 @@ def _rows(times: int, method: ss.AbstractMethod, what: str) -> Row:
 
     many = [setting(1 + i / 1000, range(200 * i, 200 * (i + 1))) for i in range(10)]
     one = setting(1.0, 2000)
-    ours, alone = alternate(lambda: ss.train_many(many), lambda: ss.train(one), times)
+    ours, single = alternate(lambda: ss.train_many(many), lambda: ss.train(one), times)
     return Row(
         what=f"2000 rows of 10 settings, {what}",
         ours=ours.median,
-        baseline=alone.median,
+        baseline=single.median,
         against="2000 seeds of one setting",
         ratio_above=1 / MOST_FOR_ROWS,
     )
@@ -115,18 +115,18 @@ def _rows(times: int, method: ss.AbstractMethod, what: str) -> Row:
 def _starts(times: int) -> Row:
     task, seeds = staircase_task(), 20_000
 
-    def ours() -> None:
+    def run_ours() -> None:
         ss.RandomStart(INIT_SCALE).ensemble(MODEL, task, np.arange(seeds))
 
-    def baseline() -> None:
+    def run_baseline() -> None:
         numbers = MODEL.heads * 9
         np.stack([np.random.default_rng(seed).standard_normal(numbers) for seed in range(seeds)])
 
-    mine, theirs = alternate(ours, baseline, times)
+    ours, baseline = alternate(run_ours, run_baseline, times)
     return Row(
         what=f"starts of {seeds} seeds",
-        ours=mine.best,
-        baseline=theirs.best,
+        ours=ours.best,
+        baseline=baseline.best,
         against="a NumPy generator a seed",
         ratio_above=1.0,
     )

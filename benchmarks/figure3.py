@@ -1,4 +1,4 @@
-"""The setting of Z Fig. 3, against a plain PyTorch loop with full attention, and its cold start."""
+"""The setting of Z Fig. 3 against a plain PyTorch loop with full attention, and its cold start."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FullAttention(torch.nn.Module):
 
 
 class PlainLoop:
-    """Full-batch gradient descent, as one would write it first."""
+    """Full-batch gradient descent, written the plain way."""
 
     def __init__(self, prompts: ss.Prompts, weights: dict[str, Any]) -> None:
         tokens = np.concatenate([prompts.x, prompts.y[:, :, None]], axis=-1)
@@ -73,7 +73,7 @@ class PlainLoop:
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
 
     def step(self) -> float:
-        """One step; the loss before it."""
+        """Take one step and return the loss before it."""
         self.optimiser.zero_grad()
         loss = ((self.model(self.tokens)[:, -1, -1] - self.target) ** 2).mean()
         loss.backward()
@@ -82,15 +82,15 @@ class PlainLoop:
 
 
 def measure(quick: bool) -> Findings:
-    """A trajectory once compiled, and the whole run in a new process."""
+    """A compiled trajectory, and the whole run in a fresh process."""
     task = staircase_task()
     prompts = task.sample(PROMPTS)
     runs: list[ss.Trajectory] = []
 
-    def ours() -> None:
+    def run_ours() -> None:
         runs[:] = [ss.train(MODEL, prompts, method=METHOD, init_scale=INIT_SCALE, seeds=SEEDS)]
 
-    compiled = repeat(ours, times=3 if quick else 7)
+    compiled = repeat(run_ours, times=3 if quick else 7)
 
     loop = PlainLoop(prompts, initial_weights(MODEL, prompts, 1)[0])
     steps = 4 if quick else 30

@@ -1,7 +1,8 @@
-"""Gradient flow: an ensemble, long rests, and stiff extremes, against SciPy's LSODA."""
+"""Gradient flow against SciPy's LSODA: an ensemble, long rests, and stiff extremes."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ SCALES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 REST = 600.0
 MOST_FOR_A_REST = 2.5
 MODEL = ss.SeparateAttention(heads=5, rank=1)
-# Many more weights than the map has entries.
+# Many more weights than entries of the effective map.
 WIDE = ss.SeparateAttention(heads=17)
 WIDE_TASK = ss.InContextRegression(np.arange(8, 0, -1) / 36, CONTEXT_LENGTH)
 
@@ -45,28 +46,28 @@ def _ensemble(times: int) -> Row:
     runs: list[ss.Trajectory] = []
     losses: list[float] = []
 
-    def ours() -> None:
+    def run_ours() -> None:
         runs[:] = [ss.train(MODEL, task, method=method, init_scale=INIT_SCALE, seeds=SEEDS)]
 
-    def baseline() -> None:
+    def run_baseline() -> None:
         starts = initial_weights(MODEL, task, SEEDS)
         losses[:] = [lsoda(task, start, method) for start in starts]
 
-    mine, theirs = alternate(ours, baseline, times)
+    ours, baseline = alternate(run_ours, run_baseline, times)
     _check_end(losses[0], runs[0])
     return Row(
         what=f"{SEEDS} seeds to t = 60 000, 1000 records",
-        ours=mine.best,
-        baseline=theirs.best,
+        ours=ours.best,
+        baseline=baseline.best,
         against="SciPy LSODA, seed by seed",
-        # All of them in the time that LSODA takes for one.
+        # All seeds in the time that LSODA takes for one.
         ratio_above=float(SEEDS),
         note=f"rtol {method.rtol:g}, atol {method.atol:g} in both",
     )
 
 
 def _rests(times: int) -> list[Row]:
-    """One seed to t = 600/w: what a longer rest costs, and what one of many heads does."""
+    """One seed to t = 600/w: the cost of longer rests, and of many heads."""
     rows = [
         _rest(MODEL, staircase_task(), scale, times, f"one seed to t = 600/w, w = {scale:g}")
         for scale in SCALES
@@ -97,18 +98,18 @@ def _rest(
     runs: list[ss.Trajectory] = []
     losses: list[float] = []
 
-    def ours() -> None:
+    def run_ours() -> None:
         runs[:] = [ss.train(model, task, method=method, init_scale=scale, record=LOSS_ONLY)]
 
-    def baseline() -> None:
+    def run_baseline() -> None:
         losses[:] = [lsoda(task, start, method)]
 
-    mine, theirs = alternate(ours, baseline, times)
+    ours, baseline = alternate(run_ours, run_baseline, times)
     _check_end(losses[0], runs[0])
     return Row(
         what=what,
-        ours=mine.best,
-        baseline=theirs.best,
+        ours=ours.best,
+        baseline=baseline.best,
         against="SciPy LSODA",
         ratio_above=1.0,
         note=runs[0].dataset.attrs["solver"],
@@ -116,7 +117,7 @@ def _rest(
 
 
 def _extremes(times: int) -> list[Row]:
-    """Weights far too large, and eigenvalues far apart, for long."""
+    """Very large weights and very different eigenvalues, to long times."""
     far_apart = ss.InContextRegression([1e8, 1.0], CONTEXT_LENGTH)
     method = ss.GradientFlow(until=1e9)
     settings = {
@@ -124,21 +125,12 @@ def _extremes(times: int) -> list[Row]:
         "condition number 1e8, until 1e9": (ss.SeparateAttention(2), far_apart, 0.1),
         "both": (ss.SeparateAttention(2), far_apart, 100.0),
     }
-    return [
-        Row(
-            what=what,
-            ours=repeat(
-                lambda setting=(model, task, scale): ss.train(
-                    *setting[:2], method=method, init_scale=setting[2], record=LOSS_ONLY
-                ),
-                times,
-            ).best,
-            baseline=None,
-            against="none",
-            seconds_below=5.0,
-        )
-        for what, (model, task, scale) in settings.items()
-    ]
+    rows = []
+    for what, (model, task, scale) in settings.items():
+        run = partial(ss.train, model, task, method=method, init_scale=scale, record=LOSS_ONLY)
+        seconds = repeat(run, times).best
+        rows.append(Row(what, seconds, baseline=None, against="none", seconds_below=5.0))
+    return rows
 
 
 def _check_end(loss: float, run: ss.Trajectory) -> None:

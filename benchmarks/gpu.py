@@ -1,4 +1,4 @@
-"""One GPU: kernels beside plain `vmap` and a kernel written by hand, and a million starts whole."""
+"""One GPU: kernels against plain `vmap` and a hand-written kernel, and a whole run of a million."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from saddlescope.precision import within
 RATE = 0.5
 UNTIL = 20_000.0
 STARTS = 2**18
-# Those of a plain `vmap` all wait for the slowest, however many they are.
+# Under plain `vmap` all wait for the slowest, so a few suffice.
 FEW_STARTS = 2**12
 STEPS = 1000
-# The least of what was aimed at.
+# Targets.
 OF_HAND_KERNEL, OF_VMAP = 0.5, 10.0
 STARTS_A_SECOND = {"float64": 1e5, "float32": 3e5}
 MOST_SECONDS_TO_COMPILE = {"descent": 10.0, "flow": 25.0}
 MOST_SECONDS_OF_A_MILLION = 3.0
-# The same arithmetic in another order: rounding differs, and grows along a drop.
-MOST_APART = {"float64": 1e-9, "float32": 1e-2}
+# The order of the arithmetic differs; rounding errors grow along a drop.
+TOLERANCES = {"float64": 1e-9, "float32": 1e-2}
 
 
 def measure(quick: bool) -> Findings:
-    """Descent and flow in both precisions, then a million starts from the call to the result."""
+    """Descent and flow in both precisions, then a million starts from call to result."""
     if jax.default_backend() != "gpu":
         raise SystemExit("benchmarks: --gpu needs a GPU that JAX sees")
     precisions = ("float64",) if quick else ("float64", "float32")
@@ -50,7 +50,7 @@ def _descent(dimension: int, heads: int, precision: str) -> list[Row]:
     model, dtype = ss.SeparateAttention(heads=heads, rank=1), np.dtype(precision)
     runs: list[ss.Trajectory] = []
 
-    def ours(steps: int) -> None:
+    def run_ours(steps: int) -> None:
         method = ss.GradientDescent(learning_rate=RATE, steps=steps, precision=precision)
         runs[:] = [
             ss.train(
@@ -58,36 +58,41 @@ def _descent(dimension: int, heads: int, precision: str) -> list[Row]:
             )
         ]
 
-    first = clock(lambda: ours(STEPS))
-    compiling = first - clock(lambda: ours(STEPS))
+    first = clock(lambda: run_ours(STEPS))
+    compiling = first - clock(lambda: run_ours(STEPS))
     ends = {name: np.asarray(array) for name, array in runs[0].weights().items()}
     solver = runs[0].dataset.attrs.get("solver", "XLA")
-    mine = seconds_per_step(ours, times=3) / STARTS
+    ours = seconds_per_step(run_ours, times=3) / STARTS
     start = ss.RandomStart(INIT_SCALE).ensemble(model, task, np.arange(STARTS))
-    given = constants(task, dtype)
+    drive_and_curvature = constants(task, dtype)
 
     def plain(steps: int) -> Any:
         with within(precision):
-            own = {name: array.astype(dtype) for name, array in start.items()}
-            return jax.block_until_ready(vmap_descent(own, given, dtype.type(RATE), steps))
+            weights = {name: array.astype(dtype) for name, array in start.items()}
+            rate = dtype.type(RATE)
+            moved = vmap_descent(weights, drive_and_curvature, rate, steps)
+            return jax.block_until_ready(moved)
 
-    check_same(ends, plain(STEPS), MOST_APART[precision])
+    check_same(ends, plain(STEPS), TOLERANCES[precision])
     what = f"descent, D = {dimension}, H = {heads}, {precision}"
     rows = [
         Row(
             what=what,
-            ours=mine,
+            ours=ours,
             baseline=seconds_per_step(plain, times=3) / STARTS,
             against="plain vmap",
             note=f"per trajectory and step, {STARTS:,} starts, 2 records; by {solver}",
         )
     ]
-    by_hand = hand_kernel(dimension, heads, dtype)
+    kernel = hand_kernel(dimension, heads, dtype)
+    by_hand = None
+    if kernel is not None:
+        by_hand = _by_hand(kernel, start, drive_and_curvature, ends, precision)
     rows.append(
         Row(
             what=what,
-            ours=mine,
-            baseline=None if by_hand is None else _by_hand(by_hand, start, given, ends, precision),
+            ours=ours,
+            baseline=by_hand,
             against="a CUDA kernel written by hand",
             ratio_above=OF_HAND_KERNEL,
             note="no nvcc on this machine" if by_hand is None else "",
@@ -97,23 +102,24 @@ def _descent(dimension: int, heads: int, precision: str) -> list[Row]:
     return [*rows, Row(f"compiling the {what}", compiling, None, "none", seconds_below=most)]
 
 
-def _by_hand(by_hand: Any, start: Any, given: Any, ends: Any, precision: str) -> float:
+def _by_hand(kernel: Any, start: Any, drive_and_curvature: Any, ends: Any, precision: str) -> float:
+    """Seconds per trajectory and step of the hand-written kernel."""
     rows = [start[name].reshape(STARTS, -1).T for name in "vkq"]
-    begun = np.ascontiguousarray(np.concatenate(rows), precision)
-    taken = []
+    initial = np.ascontiguousarray(np.concatenate(rows), precision)
+    seconds = []
     for _ in range(4):
-        weights = begun.copy()
-        taken.append(by_hand(weights, given, RATE, STEPS))
+        weights = initial.copy()
+        seconds.append(kernel(weights, drive_and_curvature, RATE, STEPS))
     parts = np.split(weights, np.cumsum([len(row) for row in rows])[:-1])
     moved = {
         name: part.T.reshape(start[name].shape) for name, part in zip("vkq", parts, strict=True)
     }
-    check_same(ends, moved, MOST_APART[precision])
-    return min(taken) / (STEPS * STARTS)
+    check_same(ends, moved, TOLERANCES[precision])
+    return min(seconds) / (STEPS * STARTS)
 
 
 def _flow(precision: str) -> list[Row]:
-    """Per start, from the first step until all have ended."""
+    """Per start, from the first step until all starts have ended."""
     task, model = staircase_task(), ss.SeparateAttention(heads=5, rank=1)
     tolerances = {"rtol": 1e-5, "atol": 1e-8} if precision == "float32" else {}
     method = ss.GradientFlow(until=UNTIL, precision=precision, **tolerances)
@@ -124,28 +130,28 @@ def _flow(precision: str) -> list[Row]:
     def begin() -> Any:
         return jax.block_until_ready(job.begin())
 
-    def ours(state: Any) -> None:
+    def run_ours(state: Any) -> None:
         while not job.is_finished(state):
             state, _ = job.advance(state, 10**6)
         jax.block_until_ready(state)
 
-    first = clock(partial(ours, begin()))
-    mine = min(clock(partial(ours, begin())) for _ in range(2))
+    first = clock(partial(run_ours, begin()))
+    ours = min(clock(partial(run_ours, begin())) for _ in range(2))
     dtype = np.dtype(precision)
-    own = start.ensemble(model, task, np.arange(FEW_STARTS))
-    given = constants(task, dtype)
+    few = start.ensemble(model, task, np.arange(FEW_STARTS))
+    drive_and_curvature = constants(task, dtype)
 
     def plain() -> None:
         with within(precision):
-            weights = {name: array.astype(dtype) for name, array in own.items()}
-            numbers = (dtype.type(one) for one in (UNTIL, method.rtol, method.atol))
-            jax.block_until_ready(vmap_flow(weights, given, *numbers))
+            weights = {name: array.astype(dtype) for name, array in few.items()}
+            numbers = (dtype.type(number) for number in (UNTIL, method.rtol, method.atol))
+            jax.block_until_ready(vmap_flow(weights, drive_and_curvature, *numbers))
 
     what = f"flow to t = {UNTIL:,.0f}, {precision}"
     return [
         Row(
             what=what,
-            ours=mine / STARTS,
+            ours=ours / STARTS,
             baseline=repeat(plain, 1).best / FEW_STARTS,
             against="plain vmap of diffrax",
             ratio_above=OF_VMAP,
@@ -155,7 +161,7 @@ def _flow(precision: str) -> list[Row]:
         ),
         Row(
             f"compiling the {what}",
-            first - mine,
+            first - ours,
             None,
             "none",
             seconds_below=MOST_SECONDS_TO_COMPILE["flow"],
@@ -166,7 +172,7 @@ def _flow(precision: str) -> list[Row]:
 def _million() -> Row:
     task, model = staircase_task(), ss.SeparateAttention(heads=5, rank=1)
 
-    def ours() -> None:
+    def run_ours() -> None:
         ss.train(
             model,
             task,
@@ -178,7 +184,7 @@ def _million() -> Row:
 
     return Row(
         what=f"a million starts, {STEPS} steps, 11 records, from call to labelled result",
-        ours=repeat(ours, 3).best,
+        ours=repeat(run_ours, 3).best,
         baseline=None,
         against="none",
         seconds_below=MOST_SECONDS_OF_A_MILLION,

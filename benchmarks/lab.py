@@ -1,7 +1,7 @@
 """The lab in the system's chromium: from a change of a control to the redrawn page.
 
-Redrawn are all views, at the seed and the playhead that are shown. The law of the first drop, and
-the records of the other seeds, come after it.
+All views are redrawn, for the seed and the playhead that are shown. The law of the first drop and
+the records of the other seeds follow later and are not measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.table import Findings, Row
 
-# Medians that the lab promises, in seconds.
+# Targets for the medians, in seconds.
 SMALL, LARGE, PREDICTION = 0.1, 0.25, 0.05
 
 DEFAULT = "the default (D = 4, H = 5, R = 1, 6 seeds, 20 000 steps)"
@@ -37,15 +37,14 @@ class _Times:
 
 
 def measure(quick: bool) -> Findings:
-    """Medians over changes of the initialisation scale, as a drag makes them."""
+    """Medians over changes of the initialisation scale, as in a drag."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     rows: list[Row] = []
     if chromium is None:
         note = "no chromium on this machine"
         rows = [Row(what, None, None, "", note=note) for what in (DEFAULT, LARGEST)]
         return Findings("The lab, from drag to redraw (medians)", rows=tuple(rows))
-    found = _in_browser(chromium, times=5 if quick else 25)
-    small, large = found
+    small, large = _in_browser(chromium, times=5 if quick else 25)
     for what, times, most in (
         (f"prediction alone, {DEFAULT}", small.prediction, PREDICTION),
         (f"drag to redraw, {DEFAULT}", small.run, SMALL),
@@ -71,24 +70,24 @@ def _in_browser(chromium: str, times: int) -> list[_Times]:
             page.goto(lab.address)
             page.wait_for_selector("#views[aria-busy=false]", timeout=120_000)
             lab.wait_until_warm()
-            found = []
+            results = []
             for state in ({}, _LARGEST_STATE):
                 page.evaluate(f"lab.change({json.dumps(state)})")
                 page.wait_for_selector("#views[aria-busy=false]", timeout=120_000)
-                found.append(_drag(page.evaluate, page.wait_for_selector, times))
+                results.append(_drag(page.evaluate, page.wait_for_selector, times))
             browser.close()
     finally:
         lab.close()
-    return found
+    return results
 
 
 def _drag(evaluate: Callable[[str], object], wait: Callable[[str], object], times: int) -> _Times:
-    """Change the scale again and again, each time when the page has come to rest."""
+    """Change the scale repeatedly, each time after the page has settled."""
     evaluate("performance.clearMeasures()")
     for change in range(times):
         evaluate(f"lab.change({{ init_scale: {0.01 * (1 + 0.01 * change)} }})")
         wait("#views[aria-busy=false]")
-        # The law of the first drop comes after the run, and is not waited for.
+        # Let the law of the first drop, which comes after the run, finish.
         time.sleep(0.2)
     measured = evaluate(
         "performance.getEntriesByType('measure').map((one) => [one.name, one.duration / 1000])"

@@ -54,10 +54,10 @@ def _softmax(quick: bool) -> Row:
     method = ss.GradientDescent(learning_rate=_RATE, steps=steps)
     runs: list[ss.Trajectory] = []
 
-    def ours() -> None:
+    def run_ours() -> None:
         runs[:] = [ss.train(model, prompts, weights=weights, method=method, record=LOSS_ONLY)]
 
-    compiled = repeat(ours, times=3)
+    compiled = repeat(run_ours, times=3)
     tokens = np.concatenate([prompts.x, prompts.y[:, :, None]], axis=-1)
     tokens[:, -1, -1] = 0.0
     data = torch.tensor(tokens, dtype=torch.float32)
@@ -94,12 +94,12 @@ def _full_blocks(quick: bool) -> Row:
     for blocks in ("full", "reduced"):
         model = ss.SeparateAttention(heads=5, rank=1, blocks=blocks)
 
-        def ours(model: ss.SeparateAttention = model) -> None:
+        def run(model: ss.SeparateAttention = model) -> None:
             ss.train(
                 model, task, method=method, init_scale=INIT_SCALE, seeds=SEEDS, record=LOSS_ONLY
             )
 
-        times.append(repeat(ours, times=3).best / (SEEDS * steps))
+        times.append(repeat(run, times=3).best / (SEEDS * steps))
     full, reduced = times
     return Row(
         what="full-block step, H = 5, R = 1",

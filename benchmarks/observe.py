@@ -1,6 +1,6 @@
-"""Other people's runs: what looking on costs a live run, and how long a checkpoint takes.
+"""Observing other models: the cost to a live run, and the time per checkpoint.
 
-Each in a process of its own, with two threads.
+Each in a fresh process with two threads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ print(json.dumps(observe.{function}({quick})))
 
 
 def measure(quick: bool) -> Findings:
-    """The share of a recorder in a run, and seconds a checkpoint against dense decompositions."""
+    """A recorder's share of a run, and seconds per checkpoint against dense decompositions."""
     live = _measured("live", quick)
     step, record, parameters, same = live
     share = record / (_EVERY * step)
@@ -52,7 +52,7 @@ def measure(quick: bool) -> Findings:
             holds=same,
         )
     ]
-    ours, dense, apart, heads = _measured("checkpoint", quick)
+    ours, dense, difference, heads = _measured("checkpoint", quick)
     rows.append(
         Row(
             what=f"a checkpoint of {heads} heads in {_PYTHIA['d_model']}",
@@ -60,8 +60,8 @@ def measure(quick: bool) -> Findings:
             baseline=dense,
             against="SVD of the dense products alone",
             seconds_below=None if quick else _ALLOWED_SECONDS,
-            note=f"singular values differ by {apart:.0e} of the largest, allowed 1e-5",
-            holds=apart <= 1e-5,
+            note=f"singular values differ by {difference:.0e} of the largest, allowed 1e-5",
+            holds=difference <= 1e-5,
         )
     )
     return Findings("Observe", tuple(rows))
@@ -74,9 +74,9 @@ def _measured(function: str, quick: bool) -> list[float]:
 
 
 def live(quick: bool) -> tuple[float, float, int, bool]:
-    """Seconds a step and a record, the number of parameters, and whether the losses are the same.
+    """Seconds per step and per record, the number of parameters, and whether losses are unchanged.
 
-    Medians; the record is timed by itself, as the difference of two runs would drown in noise.
+    Medians; a record is timed by itself, since the difference of two runs would drown in noise.
     """
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, logging
@@ -116,7 +116,7 @@ def live(quick: bool) -> tuple[float, float, int, bool]:
             recording.append(time.perf_counter() - done)
         if recorder is not None:
             recorder.close()
-        size = sum(one.numel() for one in model.parameters())
+        size = sum(parameter.numel() for parameter in model.parameters())
         return losses, stepping, recording, size
 
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def live(quick: bool) -> tuple[float, float, int, bool]:
 
 
 def checkpoint(quick: bool) -> tuple[float, float, float, int]:
-    """Our seconds a checkpoint, those of dense decompositions, how they differ, and the heads."""
+    """Seconds per checkpoint, ours and dense, the difference of the spectra, and the heads."""
     import torch
     from safetensors.torch import save_file
 
@@ -139,7 +139,7 @@ def checkpoint(quick: bool) -> tuple[float, float, float, int]:
         name = f"gpt_neox.layers.{layer}"
         state[f"{name}.attention.query_key_value.weight"] = 0.02 * torch.randn(3 * wide, wide)
         state[f"{name}.attention.dense.weight"] = 0.02 * torch.randn(wide, wide)
-        # Not needed, and so not read.
+        # Not needed, so not read.
         for side in ("dense_h_to_4h", "dense_4h_to_h"):
             state[f"{name}.mlp.{side}.weight"] = torch.zeros(_PYTHIA["d_mlp"], wide)
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +150,7 @@ def checkpoint(quick: bool) -> tuple[float, float, float, int]:
             observe_checkpoints([Path(folder)], Path(folder) / "out", heads=heads)
             seconds.append(time.perf_counter() - began)
             state = {name: 1.1 * weight for name, weight in state.items()}
-        found = load(Path(folder) / "out").qk_spectrum.values[0]
+        spectrum = load(Path(folder) / "out").qk_spectrum.values[0]
     fused = (state["gpt_neox.layers.0.attention.query_key_value.weight"] / 1.21).view(
         heads, 3, -1, wide
     )
@@ -158,7 +158,7 @@ def checkpoint(quick: bool) -> tuple[float, float, float, int]:
     values = torch.linalg.svdvals(fused[:2, 0].mT @ fused[:2, 1]).numpy()
     # Two heads stand for all: QK and OV of every head cost as much.
     dense = (time.perf_counter() - began) * layers * heads
-    ours = found[0, :2]
-    apart = float(np.abs(ours - values[:, : ours.shape[1]]).max() / values.max())
-    # The second has the drift too, and nothing left to import.
-    return seconds[1], dense, apart, layers * heads
+    ours = spectrum[0, :2]
+    difference = float(np.abs(ours - values[:, : ours.shape[1]]).max() / values.max())
+    # The second checkpoint includes the drift, and nothing is left to import.
+    return seconds[1], dense, difference, layers * heads

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.page`: write docs/speed.md and README's table from what is recorded."""
+"""`python -m benchmarks.page`: write docs/speed.md and README's table from the records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 README = Path(__file__).parents[1] / "README.md"
 
 _HEAD = """\
-# How fast it is
+# Speed
 
-Every number was measured beside its baseline in the same run; what matters is their ratio. A target
-is what was aimed at, and one that was missed says so. This page is what `python -m benchmarks.page`
-makes of `benchmarks/recorded/`.
+Every number was measured beside its baseline in the same run; what matters is their ratio. Targets
+that were missed are marked. `python -m benchmarks.page` writes this page from
+`benchmarks/recorded/`.
 """
 
-# What README compares with: how the authors wrote it, what one writes oneself, and the usual tools.
+# The baselines that README shows: the authors' code, a plain loop, and the usual tools.
 _PEERS = (
     "PyTorch, full attention",
     "SVD of the dense product",
@@ -33,7 +33,7 @@ _MARKS = "<!-- measured -->\n", "<!-- end of measured -->"
 
 
 def page(records: dict[str, dict[str, Any]]) -> str:
-    """The page of records, by the name of their device."""
+    """The page of all records, given by device."""
     parts = [_HEAD]
     for name in ("cpu", "gpu"):
         if name in records:
@@ -42,12 +42,12 @@ def page(records: dict[str, dict[str, Any]]) -> str:
 
 
 def with_measured(text: str, records: dict[str, dict[str, Any]]) -> str:
-    """A text whose part between the marks is the table of what was measured beside others."""
+    """The text with the table of comparisons between the marks."""
     begin, end = _MARKS
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     rows = [
-        (row.what, _machine(name, record), *_beside(row))
+        (row.what, _machine(name, record), *_comparison(row))
         for name, record in records.items()
         for subject in record["subjects"].values()
         for row in map(Row.from_dict, subject["rows"])
@@ -58,13 +58,13 @@ def with_measured(text: str, records: dict[str, dict[str, Any]]) -> str:
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """All records that are kept."""
+    """The recorded results, by device."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(RECORDED.glob("*.json"))}
 
 
 def _record(name: str, record: dict[str, Any]) -> list[str]:
     machine = record["machine"]
-    kind = "a processor" if name == "cpu" else "a GPU"
+    kind = "a CPU" if name == "cpu" else "a GPU"
     lines = [
         f"## On {kind}\n",
         f"{_machine(name, record)}, {machine['cores']} cores, Python {machine['python']}, "
@@ -75,7 +75,7 @@ def _record(name: str, record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _beside(row: Row) -> tuple[str, ...]:
+def _comparison(row: Row) -> tuple[str, ...]:
     return duration(row.ours), duration(row.baseline), row.against, row.times_faster
 
 

@@ -1,4 +1,4 @@
-"""The scalings as one picture."""
+"""A plot of the scalings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def draw(scalings: Sequence[Scaling], path: Path) -> None:
-    """Log–log, a panel for each axis, the fitted line through each sweep's points."""
+    """Log–log plots, a panel for each axis, with a fitted line through the points of each sweep."""
     names = list(dict.fromkeys(_NAMES[scaling.axis] for scaling in scalings))
     figure = Figure(figsize=(4.4 * len(names), 5), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)
@@ -33,12 +33,12 @@ def draw(scalings: Sequence[Scaling], path: Path) -> None:
         panel.set(xscale="log", yscale="log", xlabel=name)
         panel.margins(y=0.15)
         panel.grid(which="major", alpha=0.3)
-        # Below the panel: no curve runs under it.
+        # Below the panel, clear of the curves.
         panel.legend(
             frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(-0.02, -0.16)
         )
     panels[0, 0].set_ylabel("seconds")
-    figure.suptitle("Cost and its fitted exponents (expected ones in brackets)")
+    figure.suptitle("Cost with fitted exponents (expected ones in brackets)")
     figure.savefig(path, dpi=150)
 
 

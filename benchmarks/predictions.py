@@ -1,4 +1,4 @@
-"""Predictions of drop times: what they cost beside training the same seeds."""
+"""Predictions of drop times against training the same seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.timing import repeat
 
 MODEL = ss.SeparateAttention(heads=5, rank=1)
 UNTIL = 60_000.0
-# Seconds a seed: 2 s for 100 000 first drops, 5 s for 1 000 races.
+# Targets in seconds per seed: 2 s for 100 000 first drops, 5 s for 1 000 races.
 FIRST_DROP, STAIRCASE, RACE = 20e-6, 100e-6, 5e-3
 
 
@@ -23,7 +23,7 @@ def measure(quick: bool) -> Findings:
     few, some, many, trained = (64, 1000, 1000, 64) if quick else (1000, 10**4, 10**5, 512)
     explicit = ss.GradientFlow(until=UNTIL, solver="explicit")
 
-    def of(count: int) -> ss.attention.Weights:
+    def starts(count: int) -> ss.attention.Weights:
         return ss.RandomStart(INIT_SCALE).ensemble(MODEL, task, np.arange(count))
 
     def train() -> None:
@@ -35,7 +35,7 @@ def measure(quick: bool) -> Findings:
         )
 
     baseline = repeat(train, times=1).best / trained
-    first, whole = of(many), of(some)
+    for_drop, for_staircase = starts(many), starts(some)
 
     def row(what: str, call: Callable[[], object], count: int, most: float) -> Row:
         return Row(
@@ -51,13 +51,13 @@ def measure(quick: bool) -> Findings:
         rows=(
             row(
                 "first drop (T18)",
-                lambda: ss.theory.first_drop_times(MODEL, task, first),
+                lambda: ss.theory.first_drop_times(MODEL, task, for_drop),
                 many,
                 FIRST_DROP,
             ),
             row(
                 "staircase (T18)",
-                lambda: ss.theory.dormant_staircase(MODEL, task, whole),
+                lambda: ss.theory.dormant_staircase(MODEL, task, for_staircase),
                 some,
                 STAIRCASE,
             ),

@@ -1,4 +1,4 @@
-"""`saddlescope reproduce` on Z Figs. 3 and 4, against a plain PyTorch loop that trains the same."""
+"""`saddlescope reproduce` on Z Figs. 3 and 4, against a plain PyTorch loop of the same training."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ os.environ["XDG_CACHE_HOME"] = {folder!r}
 from saddlescope.cli import main
 main(["reproduce", *{figures!r}, "--no-film", "--out", {folder!r}])
 """
-# They take longer by nature: sampled prompts, depth, and transformers.
+# These take longer by nature: sampled prompts, depth, and transformers.
 _LONG = {"softmax", "depth", "mt3", "mt5", "emergence-ranks", "grokking-measures"}
-# Seconds: 150 for the 25 that there were when this was aimed at.
+# Target seconds per figure: 150 for the 25 that there were when it was set.
 _A_FIGURE = 6.0
 
 
 def measure(quick: bool) -> Findings:
-    """The whole command in a new process with nothing compiled; the loop is extrapolated."""
+    """The whole command in a fresh process with nothing compiled; the loop is extrapolated."""
     figures = {
         "fig3": (staircase_task(), [ss.SeparateAttention(heads=5, rank=1)]),
         "fig4": (
@@ -44,7 +44,8 @@ def measure(quick: bool) -> Findings:
                 baseline=baseline,
                 against="PyTorch, full attention",
                 ratio_above=1000,
-                note=f"the baseline is {STEPS:,} steps of {SEEDS} seeds of {len(models)} models, "
+                note=f"the baseline is {STEPS:,} steps of {SEEDS} seeds of "
+                f"{len(models)} model{'s' * (len(models) > 1)}, "
                 f"by its best steps ({torch.get_num_threads()} threads, float32, {PROMPTS} "
                 "prompts); ours trains to the end, predicts, judges, draws and starts from nothing",
             )

@@ -1,4 +1,4 @@
-"""How the cost grows with D, H, R, the seeds and the prompts, and how it should."""
+"""How the cost scales with D, H, R, seeds and prompts, and the exponents expected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from saddlescope.dynamics._job import Job
 
 LEARNING_RATE = 0.02
 _DIMENSIONS = (4, 16, 64, 128, 256, 512, 1024)
-# Above this, fixed costs are a GPU's.
+# Below this, fixed costs dominate on a GPU.
 _LARGE_ON_A_GPU = 512
 _ON_A_GPU = (256, _LARGE_ON_A_GPU, 1024, 2048, 4096)
 _RANK = 16
@@ -32,7 +32,7 @@ _PROMPTS = (2_000, 8_000, 32_000, 128_000)
 
 @dataclass(frozen=True)
 class Sweep:
-    """A cost to be measured at several sizes."""
+    """A cost measured at several sizes."""
 
     what: str
     axis: str
@@ -41,12 +41,12 @@ class Sweep:
     expected: float
     why: str
     cost: Callable[[int, int], float]
-    """Seconds, from a size and how often to time it."""
+    """Seconds, given a size and how often to time it."""
     in_quick: bool = True
 
     def measure(self, quick: bool) -> Scaling:
         """Time every size and fit the exponent to those from `fit_from` on."""
-        # A short run fits two sizes, and leaves out the largest, which costs most.
+        # A quick run fits two sizes and leaves out the largest, which costs most.
         inner = [size for size in self.sizes[:-1] if size >= self.fit_from]
         sizes = (inner[0], inner[-1]) if quick else self.sizes
         seconds = tuple(self.cost(size, 2 if quick else 3) for size in sizes)
@@ -68,7 +68,7 @@ class Sweep:
 
 
 def measure(quick: bool) -> Findings:
-    """Every sweep; a step is one of gradient descent on all seeds, only the loss recorded."""
+    """Every sweep; a step is one of gradient descent on all seeds, recording only the loss."""
     return Findings(
         "How the cost grows",
         scalings=tuple(sweep.measure(quick) for sweep in _sweeps() if sweep.in_quick or not quick),
@@ -106,7 +106,7 @@ def _sweeps() -> tuple[Sweep, ...]:
             large,
             3,
             "HRD² + D³",
-            lambda size, times: _step(_askew_task(size), 8, 1, 1, times),
+            lambda size, times: _step(_noncommuting_task(size), 8, 1, 1, times),
             in_quick=False,
         ),
         Sweep(
@@ -185,8 +185,8 @@ def _step(task: Any, heads: int, rank: int, seeds: int, times: int) -> float:
     return seconds_per_step(run, times)
 
 
-def _askew_task(dimension: int) -> ss.InContextRegression:
-    """Queries whose covariance shares no eigenvector with that of the context."""
+def _noncommuting_task(dimension: int) -> ss.InContextRegression:
+    """The covariance of queries shares no eigenvector with that of the context."""
     generator = np.random.default_rng(0)
     basis, _ = np.linalg.qr(generator.standard_normal((dimension, dimension)))
     spectrum = ss.Spectrum.power_law(dimension)

@@ -1,4 +1,4 @@
-"""The settings that more than one benchmark takes."""
+"""Settings shared by several benchmarks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LOSS_ONLY = ss.Record(points=2, weights=False)
 
 
 def staircase_task() -> ss.InContextRegression:
-    """The papers' task of the staircase: D = 4, N = 31."""
+    """The papers' staircase task: D = 4, N = 31."""
     return ss.InContextRegression(EIGENVALUES, context_length=CONTEXT_LENGTH)
 
 
 def power_law_task(dimension: int) -> ss.InContextRegression:
-    """A task of any dimension, with eigenvalues that fall as 1/d and sum to 1."""
+    """A task of any dimension, with eigenvalues proportional to 1/d and of sum 1."""
     return ss.InContextRegression(ss.Spectrum.power_law(dimension), context_length=CONTEXT_LENGTH)
 
 

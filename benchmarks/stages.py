@@ -1,8 +1,8 @@
-"""Stages of loss curves: how many drops are found, how many of them are there, and how fast.
+"""Stages of loss curves: precision, recall and speed of finding drops.
 
-The curves are random staircases of one to five logistic drops, on even or logarithmic steps of
-time. The signal-to-noise ratio is the height of the smallest drop over the standard deviation of
-the noise at a point, which is white or follows x' = .8 x + white.
+The curves are random staircases of one to five logistic drops, on linear or logarithmic time grids.
+The signal-to-noise ratio is the height of the smallest drop over the standard deviation of the
+noise at a point, which is white or follows x' = .8 x + white.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CORRELATIONS = (0.0, 0.8)
 
 @dataclass(frozen=True, eq=False)
 class Staircase:
-    """A curve without noise, and what there is to find."""
+    """A curve without noise, and its drops."""
 
     time: np.ndarray
     curve: np.ndarray
     drops: np.ndarray
-    """The times at which each drop is half done."""
+    """The time at which each drop is half done."""
     smallest: float
     """The height of the smallest drop."""
 
@@ -38,13 +38,13 @@ def draw_staircase(seed: int, points: int) -> Staircase:
     count = int(rng.integers(1, 6))
     heights = rng.uniform(0.2, 1.0, count)
     pauses = rng.uniform(1.0, 3.0, count + 1)
-    places = np.cumsum(pauses)
+    positions = np.cumsum(pauses)
     widths = rng.uniform(0.005, 0.05, count)
-    axis = np.linspace(0.0, places[-1], points)
-    steps = 1 / (1 + np.exp(np.clip((places[:-1] - axis[:, None]) / widths, -500, 500)))
-    # On a logarithmic axis, three decades of time or so.
+    axis = np.linspace(0.0, positions[-1], points)
+    steps = 1 / (1 + np.exp(np.clip((positions[:-1] - axis[:, None]) / widths, -500, 500)))
+    # A logarithmic axis covers about three decades.
     logarithmic = bool(rng.integers(2))
-    time, drops = (np.exp(axis), np.exp(places[:-1])) if logarithmic else (axis, places[:-1])
+    time, drops = (np.exp(axis), np.exp(positions[:-1])) if logarithmic else (axis, positions[:-1])
     return Staircase(time, heights.sum() - steps @ heights, drops, float(heights.min()))
 
 
@@ -58,9 +58,9 @@ def draw_noise(seed: int, points: int, correlation: float) -> np.ndarray:
 def score(ratio: float, correlation: float, curves: int, points: int) -> Score:
     """Precision and recall of the drops that `stages` finds on random staircases.
 
-    A drop is found where the measured time lies within a quarter of the way to its neighbours.
+    A drop is found if a measured time is within a quarter of the gap to its neighbours.
     """
-    hits = found = there = 0
+    hits = found = existing = 0
     for seed in range(curves):
         case = draw_staircase(seed, points)
         noise = draw_noise(seed, points, correlation)
@@ -73,9 +73,9 @@ def score(ratio: float, correlation: float, curves: int, points: int) -> Score:
         )
         hits += int(near.any(axis=0).sum())
         found += measured.size
-        there += case.drops.size
+        existing += case.drops.size
     noise_name = f"AR({correlation:g})" if correlation else "white"
-    return Score(noise_name, ratio, hits / max(found, 1), hits / there)
+    return Score(noise_name, ratio, hits / max(found, 1), hits / existing)
 
 
 def measure(quick: bool) -> Findings:

@@ -24,7 +24,7 @@ from benchmarks.timing import alternate
 
 LEARNING_RATE = 0.02
 
-# D → steps in one timed call (about a tenth of a second), and the least ratio wanted.
+# D → steps in one timed call (about a tenth of a second), and the target ratio.
 _SIZES = {4: (100_000, 1 / 1.5), 16: (6_000, 1.0), 32: (1_200, 1.0), 64: (300, 1.0)}
 
 
@@ -64,7 +64,7 @@ def descend(v: Any, k: Any, q: Any, drive: Any, curvature: Any, rate: float, ste
                 v[s, i] += change
 
 
-# The second may reorder sums and so vectorise them, which a loop does not do unasked.
+# With fastmath, numba may reorder sums and so vectorise them.
 _LOOPS = {"numba": njit(descend), "numba, fastmath": njit(fastmath=True)(descend)}
 
 
@@ -91,14 +91,14 @@ def _compare(dimension: int, steps: int, ratio: float, times: int) -> list[Row]:
     runs: list[ss.Trajectory] = []
     ends: list[dict[str, Any]] = []
 
-    def ours() -> None:
+    def run_ours() -> None:
         runs[:] = [
             ss.train(
                 model, task, method=method, init_scale=INIT_SCALE, seeds=SEEDS, record=LOSS_ONLY
             )
         ]
 
-    def baseline(loop: Callable[..., None]) -> None:
+    def run_baseline(loop: Callable[..., None]) -> None:
         weights = {name: array.copy() for name, array in start.items()}
         loop(*weights.values(), drive, curvature, 2 * LEARNING_RATE, steps)
         ends[:] = [weights]
@@ -106,14 +106,14 @@ def _compare(dimension: int, steps: int, ratio: float, times: int) -> list[Row]:
     rows = []
     work = SEEDS * steps
     for name, loop in _LOOPS.items():
-        mine, theirs = alternate(ours, partial(baseline, loop), times)
-        # The same arithmetic in another order: rounding differs, and grows along a drop.
+        ours, baseline = alternate(run_ours, partial(run_baseline, loop), times)
+        # The order of the arithmetic differs; rounding errors grow along a drop.
         check_same(runs[0].weights(), ends[0], 1e-6)
         rows.append(
             Row(
                 what=f"population step, D = {dimension}",
-                ours=mine.best / work,
-                baseline=theirs.best / work,
+                ours=ours.best / work,
+                baseline=baseline.best / work,
                 against=f"{name}, one thread",
                 ratio_above=ratio if name == "numba" else None,
             )

@@ -1,4 +1,4 @@
-"""Sweeps: the rate of the engine against that of the compiled batch, and of two workers."""
+"""Sweeps: the engine's rate against that of the compiled batch, and the gain from two workers."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from saddlescope.sweep.store import working_store
 if TYPE_CHECKING:
     from distributed import Client
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 TITLE = "Sweeps (flow to t = 20 000, D = 4, H = 5)"
 LEAST_SHARE, TWO_WORKERS = 0.8, 1.7
 SEEDS = 16
-# What a paper estimate is for, and how many empty tasks tell what a scheduler can take.
+# The extrapolated sweep and its workers, and the empty tasks that measure the scheduler's rate.
 POINTS, FLEET, EMPTY = 10**7, 100, 2000
 
 
 @dataclass(frozen=True)
 class _Alone:
-    """A batch without the engine, on one core: rows a second."""
+    """Rows per second of a batch without the engine, on one core."""
 
     compiled: float
-    """Of its compiled program."""
+    """The compiled program alone."""
     whole: float
     """From settings to columns."""
 
@@ -51,14 +51,14 @@ def measure(quick: bool) -> Findings:
     batches = Batches(sweep.plan)
     batch = batches[len(batches) // 2]
     if jax.default_backend() != "cpu":
-        # This process holds the GPU: none is left for a worker.
+        # This process occupies the GPU, so no worker can.
         run_batch(batch)
         return Findings(TITLE, rows=(_kernel_row(batch, _alone(batch)),))
     with pool_of(None, 2, ()) as pool, tempfile.TemporaryDirectory() as folder:
         assert isinstance(pool, Workers)
         client = pool.client
-        _in_each_worker(client, run_batch, batch)  # which compiles it
-        # Both at once, as in the engine.
+        _in_each_worker(client, run_batch, batch)  # compiles it
+        # Both workers at once, as in the engine.
         both = _in_each_worker(client, _alone, batch)
         rates = {2: _engine_rate(sweep, client, Path(folder) / "two")}
         client.cluster.scale(1)
@@ -101,7 +101,7 @@ def _sweep(scales: int) -> ss.Sweep:
 
 
 def _alone(batch: Batch) -> _Alone:
-    """Rates of one core, once the program is compiled."""
+    """The rates on one core, once the program is compiled."""
     with at_most_cores(1):
         job = SummariesJob(batch.items, batch.frame)  # type: ignore[arg-type]
         state, began = job.begin(), time.perf_counter()
@@ -111,12 +111,11 @@ def _alone(batch: Batch) -> _Alone:
     return _Alone(batch.rows / seconds, batch.rows / run_batch(batch).seconds)
 
 
-def _in_each_worker(
-    client: Client, function: Callable[[Batch], Found], batch: Batch
-) -> list[Found]:
-    """What a function gives in each worker, in all of them at the same time."""
-    own = {"pure": False, "allow_other_workers": False}
-    futures = [client.submit(function, batch, workers=[at], **own) for at in client.nthreads()]
+def _in_each_worker(client: Client, function: Callable[[Batch], T], batch: Batch) -> list[T]:
+    """A function's result in each worker, called in all of them at once."""
+    options = {"pure": False, "allow_other_workers": False}
+    workers = client.nthreads()
+    futures = [client.submit(function, batch, workers=[worker], **options) for worker in workers]
     return [future.result() for future in futures]
 
 
@@ -132,7 +131,7 @@ def _kernel_row(batch: Batch, alone: _Alone) -> Row:
 
 
 def _engine_rate(sweep: ss.Sweep, client: Client, store: Path) -> float:
-    """Points a second of a sweep from the plan to the labelled array."""
+    """Points per second of a sweep, from the plan to the labelled array."""
     began = time.perf_counter()
     sweep.run(store, cluster=client, observers=[])
     return sweep.plan.rows / (time.perf_counter() - began)
@@ -140,16 +139,16 @@ def _engine_rate(sweep: ss.Sweep, client: Client, store: Path) -> float:
 
 @dataclass(frozen=True)
 class _ClientCosts:
-    """What the one process that hands out batches and writes them has to do."""
+    """The work of the one process that hands out and writes batches."""
 
     planning: float
-    """Seconds a point."""
+    """Seconds per point."""
     batch: float
-    """Seconds to make a batch and to write what comes of it."""
+    """Seconds to make a batch and to write its results."""
     bytes: float
-    """On disk, a point."""
+    """Bytes on disk per point."""
     tasks: float
-    """Empty tasks a second that one scheduler takes."""
+    """Empty tasks per second that one scheduler handles."""
 
 
 def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
@@ -172,7 +171,7 @@ def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
 
 
 def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
-    """A fleet at the rate of one worker, behind one client and one scheduler."""
+    """Extrapolate to a fleet of workers behind one client and one scheduler."""
     count = POINTS * len(batches) / batches.rows
     computing, writing = POINTS / (FLEET * rate), count * costs.batch
     planning = POINTS * costs.planning

@@ -1,4 +1,4 @@
-"""What a benchmark found: rows with a target, fitted exponents, tables and JSON."""
+"""Results of benchmarks: rows with targets, fitted exponents, tables and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison; a target on the ratio, on our seconds, or none."""
+    """One measurement, with a target on the ratio, on our seconds, or none."""
 
     what: str
     ours: float | None
@@ -23,7 +23,7 @@ class Row:
     seconds_below: float | None = None
     note: str = ""
     holds: bool = True
-    """A condition beside the speed, which `note` names."""
+    """A condition besides speed, named in `note`."""
 
     @property
     def ratio(self) -> float | None:
@@ -35,9 +35,9 @@ class Row:
         """Whether the target was met, None where there is none or nothing was measured."""
         if self.ours is None or (self.ratio_above is None and self.seconds_below is None):
             return None
-        fast = self.ratio_above is None or (self.ratio or 0.0) >= self.ratio_above
-        prompt = self.seconds_below is None or self.ours < self.seconds_below
-        return fast and prompt and self.holds
+        ratio_met = self.ratio_above is None or (self.ratio or 0.0) >= self.ratio_above
+        seconds_met = self.seconds_below is None or self.ours < self.seconds_below
+        return ratio_met and seconds_met and self.holds
 
     @property
     def target(self) -> str:
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def reached(self) -> str:
-        """What stands against the target, in words."""
+        """The measured value to compare with the target, in words."""
         if self.ratio_above is None or self.ratio is None:
             return duration(self.ours)
         return f"{_times(self.ratio)} against {self.against}"
@@ -100,7 +100,7 @@ class Scaling:
     sizes: tuple[int, ...]
     seconds: tuple[float, ...]
     fitted_from: int
-    """The smallest size in the fit: below it fixed costs rule."""
+    """The smallest size in the fit; below it fixed costs dominate."""
     exponent: float
     prefactor: float
     expected: float
@@ -119,9 +119,9 @@ class Score:
     ratio: float
     """The smallest drop over the standard deviation of the noise."""
     precision: float
-    """The share of what was found that is there."""
+    """The share of found drops that are real."""
     recall: float
-    """The share of what is there that was found."""
+    """The share of real drops that were found."""
 
     def to_dict(self) -> dict[str, object]:
         """The score as plain values, for JSON."""

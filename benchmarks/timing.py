@@ -1,7 +1,7 @@
-"""Clocks: calls after a warm-up, fresh processes, and the cost of one step.
+"""Timing of calls after a warm-up, of fresh processes, and of one step.
 
-A busy machine only ever makes a call slower, so the best of several calls is what is compared.
-Results of `saddlescope` are NumPy arrays: nothing is still being computed when a call returns.
+A busy machine can only slow a call down, so the best of several calls is compared. Results of
+`saddlescope` are NumPy arrays, so nothing is still being computed when a call returns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Timing:
-    """Wall-clock seconds of repeated calls of one thing."""
+    """Wall-clock seconds of repeated calls."""
 
     seconds: tuple[float, ...]
 
@@ -30,7 +30,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The one in the middle."""
+        """The median."""
         return sorted(self.seconds)[len(self.seconds) // 2]
 
 
@@ -42,13 +42,13 @@ def clock(call: Call) -> float:
 
 
 def repeat(call: Call, times: int) -> Timing:
-    """Time a call after one that is not counted (it compiles, and fills the caches)."""
+    """Time repeated calls after a warm-up call, which compiles and fills caches."""
     call()
     return Timing(tuple(clock(call) for _ in range(times)))
 
 
 def alternate(ours: Call, baseline: Call, times: int) -> tuple[Timing, Timing]:
-    """Time two calls turn by turn, so that whatever else the machine does meets both."""
+    """Time two calls alternately, so that other load on the machine affects both."""
     ours()
     baseline()
     pairs = [(clock(ours), clock(baseline)) for _ in range(times)]
@@ -56,34 +56,34 @@ def alternate(ours: Call, baseline: Call, times: int) -> tuple[Timing, Timing]:
 
 
 def seconds_per_step(run: Callable[[int], Any], times: int, at_least: float = 0.1) -> float:
-    """What one step of `run(steps)` costs, without what every run costs.
+    """The cost of one step of `run(steps)`, without the fixed cost of a run.
 
-    It is the slope between a run of one step and a long one. The long run is made longer until the
-    best of several exceeds the best of the short ones by `at_least` seconds, and by as much again
-    as a short one takes: one call that the machine held up cannot pass for work.
+    It is the slope between a run of one step and a long run. The long run grows until the best of
+    several exceeds the best of the short ones by `at_least` seconds, and at least doubles it, so
+    that a delay of a single call cannot pass for work.
     """
 
     def best(steps: int, times: int) -> float:
         return min(clock(lambda: run(steps)) for _ in range(times))
 
     run(1)
-    one = best(1, times)
+    single = best(1, times)
     steps = 8
     while True:
-        needed = max(at_least, one)
-        spent = best(1 + steps, 1) - one
-        if spent >= needed:
-            one = min(one, best(1, times))
-            spent = best(1 + steps, times) - one
-            if spent >= needed:
-                return spent / steps
-        steps = max(2 * steps, int(0.7 * steps * needed / max(spent, needed / 100)))
+        needed = max(at_least, single)
+        extra = best(1 + steps, 1) - single
+        if extra >= needed:
+            single = min(single, best(1, times))
+            extra = best(1 + steps, times) - single
+            if extra >= needed:
+                return extra / steps
+        steps = max(2 * steps, int(0.7 * steps * needed / max(extra, needed / 100)))
 
 
 def fresh_process(code: str, times: int) -> tuple[Timing, str]:
-    """Time a new Python process that runs `code`, from its start to its end, and what it printed.
+    """Time a new Python process that runs `code`, and return what it printed.
 
-    Nothing compiled in an earlier process may help it.
+    JAX's compilation cache of earlier processes is disabled.
     """
     environment = {
         name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"
@@ -91,10 +91,10 @@ def fresh_process(code: str, times: int) -> tuple[Timing, str]:
     seconds = []
     for _ in range(times):
         began = time.perf_counter()
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True
         )
         seconds.append(time.perf_counter() - began)
-        if done.returncode != 0:
-            raise RuntimeError(f"a fresh process failed:\n{done.stderr}")
-    return Timing(tuple(seconds)), done.stdout
+        if process.returncode != 0:
+            raise RuntimeError(f"a fresh process failed:\n{process.stderr}")
+    return Timing(tuple(seconds)), process.stdout

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics import _prepared
+from saddlescope.dynamics import _memory, _prepared
 from saddlescope.dynamics._job import Job
 from saddlescope.errors import CannotRead
 from saddlescope.running.observers import Saved
@@ -82,11 +82,11 @@ def test_a_start_whose_loss_overflows_has_no_record_at_all() -> None:
 def test_the_memory_that_is_asked_for_is_what_is_recorded() -> None:
     run = ss.train(setting())
     layout = Job(run.setting).prepared.problem.layout
-    counted = _prepared._numbers_kept(run.setting, layout)
+    counted = _memory.numbers_kept(run.setting, layout)
     recorded = sum(variable.size for variable in run.dataset.data_vars.values())
     assert counted == recorded / run.loss.size
     lean = setting(record=ss.Record(points=POINTS, weights=False))
-    assert _prepared._numbers_kept(lean, layout) == 1
+    assert _memory.numbers_kept(lean, layout) == 1
 
 
 def test_a_state_comes_back_from_its_leaves() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.dynamics import _batch, _many
+from saddlescope.dynamics import _many, _padding
 from saddlescope.dynamics._many import ManyJob
 from saddlescope.errors import CannotRead, InvalidInput
 from saddlescope.running import programs
@@ -80,7 +80,7 @@ def test_each_is_as_it_is_alone(method: str) -> None:
 def test_smaller_ones_are_padded_and_are_none_the_worse(
     method: ss.AbstractMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_many, "rung", lambda size: 4)
+    monkeypatch.setattr(_many, "padded_size", lambda size: 4)
     settings = [setting(method=method), setting(method=method, **OTHER)]
     (batch,) = ManyJob(settings)._batches
     assert batch._layout.dimension == 3
@@ -263,7 +263,7 @@ def test_no_settings_are_no_trajectories() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 12, 13, 100])
 def test_padding_adds_less_than_half(size: int) -> None:
-    assert size <= _batch.rung(size) < max(1.5 * size, size + 1)
+    assert size <= _padding.padded_size(size) < max(1.5 * size, size + 1)
 
 
 @pytest.mark.parametrize("method", [DESCENT, FLOW])

@@ -130,10 +130,10 @@ def test_a_run_of_drops_is_saved_compared_and_holds_no_weights(tmp_path: Any) ->
     ("changes", "message"),
     [
         ({"keep": "all"}, "record.keep = 'all'"),
-        ({"keep": "drops", "record": [1.0, 2.0]}, "nothing but drops is kept"),
+        ({"keep": "drops", "record": [1.0, 2.0]}, "only drops are kept"),
         (
             {"keep": "drops", "model": ss.SeparateAttention(3, activation="softmax")},
-            "record.keep = 'drops': the levels that it drops to are not known here",
+            "record.keep = 'drops': the levels of the drops are not known here",
         ),
     ],
 )

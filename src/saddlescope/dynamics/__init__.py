@@ -1,4 +1,4 @@
-"""How it is trained: gradient flow and gradient descent, exactly, in ensembles."""
+"""Training: gradient flow and gradient descent, exact, in ensembles."""
 
 from saddlescope.dynamics._padded_shape import PaddedShape
 from saddlescope.dynamics._summary import RunSummary

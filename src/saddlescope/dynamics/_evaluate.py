@@ -20,20 +20,20 @@ from saddlescope.task import AbstractData
 def evaluate_path(
     model: AbstractAttention, task: AbstractData, weights: Weights, shape: RecordShape | None = None
 ) -> FloatArray:
-    """The loss of weights `[S, T, …]` on a task, in double precision; in a larger shape if told."""
+    """The loss of weights `[S, T, …]` on a task, in float64; computed in `shape` if given."""
     objective = model.objective(task)
-    turned = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
+    weights = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
     if objective.basis is not None and isinstance(model, AbstractLinearAttention):
-        turned = model.rotate(turned, objective.basis)
-    risk, (seeds, points) = objective.risk, next(iter(turned.values())).shape[:2]
+        weights = model.rotate(weights, objective.basis)
+    risk, (seeds, points) = objective.risk, next(iter(weights.values())).shape[:2]
     larger = None if shape is None else risk.padded(shape.dimension)
     if shape is not None and larger is not None:
-        model, risk, turned = shape.model, larger, shape.enlarge(turned)
-    arrays = jax.device_put((risk, turned))
+        model, risk, weights = shape.model, larger, shape.enlarge(weights)
+    arrays = jax.device_put((risk, weights))
     return np.asarray(_losses(model, *arrays))[:seeds, :points]
 
 
 @compiled
 def _losses(model: AbstractAttention, risk: AbstractRisk, weights: Weights) -> Float[Array, "S T"]:
-    # One record after another: all at once would hold every prompt's prediction of each.
+    # One record at a time: all at once would hold the predictions of every prompt for each.
     return jax.lax.map(lambda row: jax.lax.map(lambda at: risk.loss(model, at), row), weights)

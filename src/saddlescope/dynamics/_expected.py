@@ -1,4 +1,4 @@
-"""How long a run will take, before it is run: by what theory says of its rates and plateaus."""
+"""Estimates of how long a run will take, from its theoretical rates and plateaus."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from saddlescope.attention import AbstractLinearAttention, AbstractStart
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.risk import AbstractMapRisk
 
-# Seconds on one core for a step of a row, over its weights times their dimension: measured on
-# ensembles of D = 4, H = 5. A flow is told in `expected_steps`, which its steps outlast.
+# Seconds on one core for a step of a row, divided by its weights times D: measured on ensembles of
+# D = 4, H = 5. For a flow it is per expected step, which stands for several steps of the solver.
 _SECONDS_OF_STEP, _SECONDS_OF_FLOW = 3e-10, 5e-9
-# A step on prompts works through each of them.
+# For a step on prompts, per prompt.
 _SECONDS_OF_PROMPT = 2e-9
 
 
 def expected_seconds(prepared: Prepared, steps: float) -> float:
-    """Roughly how long a row of so many expected steps keeps one core busy."""
+    """Roughly how many seconds of one core a row of so many expected steps takes."""
     method, layout = prepared.setting.method, prepared.problem.layout
     products = layout.size * layout.dimension
     if method.is_stochastic or not prepared.setting.model.is_linear:
@@ -28,11 +28,11 @@ def expected_seconds(prepared: Prepared, steps: float) -> float:
 
 
 def expected_steps(prepared: Prepared, init: AbstractStart | None = None) -> float:
-    r"""About how many steps a seed takes, next to others of its shape.
+    r"""Roughly how many steps a seed takes, relative to others of its shape.
 
-    Steps of a flow are as long as the fastest rate at its last rest allows. One that may rest early
-    does so after about its longest plateau, $1/(\lambda^2 w)$ (Z eq. 68), λ² being the drive.
-    `init` is another start than the setting's own.
+    The steps of a flow are as long as the fastest rate at its last rest allows. A flow that may
+    stop at convergence does so after about its longest plateau, $1/(\lambda^2 w)$ (Z eq. 68), where
+    λ² is the drive. `init` replaces the setting's own start.
     """
     method, problem, model = prepared.setting.method, prepared.problem, prepared.setting.model
     span = float(prepared.grid[-1] - prepared.grid[0])

@@ -1,4 +1,4 @@
-"""Shapes larger than a setting's own, which several calls share: one program serves them all."""
+"""Common shapes that settings are padded to, so that several calls share one program."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from saddlescope.checks import FloatArray
 class Frame:
     """The common size of several batches: what rows are padded to, and how many there are.
 
-    Batches of one frame share a program, and what comes of a row does not hang on the batch that
-    it is in: rows that are lacking are filled with the first one.
+    Batches of one frame share a program, and a row's result does not depend on its batch. Missing
+    rows repeat the first.
 
     - `sizes`: the sizes of the model that can be padded, by name.
-    - `dimension`: that of the inputs.
+    - `dimension`: the input dimension.
     - `points`: the points of the recording grid.
-    - `rows`: seeds of settings.
-    - `groups`: how many groups the rows advance in at least, which as many cores can share.
+    - `rows`: the number of rows, one for each seed of each setting.
+    - `groups`: the least number of groups that rows advance in, so that as many cores share them.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -34,10 +34,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class RecordShape:
-    """A shape that records of many shapes fit in: none other is compiled for what follows of them.
-
-    `rows` are those of one setting.
-    """
+    """The shape that one setting's records are padded to, so that processing compiles once."""
 
     model: AbstractAttention
     dimension: int
@@ -45,14 +42,14 @@ class RecordShape:
     points: int
 
     def enlarge(self, weights: Weights) -> Weights:
-        """Records of weights, [S, T, …], with zeros wherever there is more room."""
+        """Records of weights, [S, T, …], padded with zeros."""
         shapes = self.model.shapes(self.dimension)
 
         def fill(name: str, array: FloatArray) -> FloatArray:
-            whole = (self.rows, self.points, *shapes[name])
-            if array.shape == whole:
+            padded_shape = (self.rows, self.points, *shapes[name])
+            if array.shape == padded_shape:
                 return array
-            larger = np.zeros(whole, array.dtype)
+            larger = np.zeros(padded_shape, array.dtype)
             larger[tuple(slice(size) for size in array.shape)] = array
             return larger
 

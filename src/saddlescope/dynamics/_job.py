@@ -1,4 +1,4 @@
-"""Carrying out a setting, a segment at a time."""
+"""Running one setting, a segment at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import jax
 
+from saddlescope.dynamics import _results
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
 from saddlescope.running.loop import run_job
@@ -16,19 +17,19 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray as xr
 
-# Steps of the first segment; it is the one that compiles.
+# Steps of the first segment, which also compiles.
 FIRST_SEGMENT = 500
 
 
 def run_setting(
     setting: Setting, start: Trajectory | None = None, observers: object = ()
 ) -> Trajectory:
-    """Carry out a setting, from its start or from where another run ended."""
+    """Run a setting, from its start or from the end of another run."""
     if setting.record.keep == "quantiles":
         from saddlescope.dynamics._quantiles import QuantilesJob
 
-        begins = 0.0 if start is None else float(start.time[-1])
-        return run_job(QuantilesJob(setting, begins), observers)
+        time_start = 0.0 if start is None else float(start.time[-1])
+        return run_job(QuantilesJob(setting, time_start), observers)
     return run_job(Job(setting, earlier=start), observers)
 
 
@@ -38,11 +39,11 @@ def finish(interrupted: Trajectory, observers: object = ()) -> Trajectory:
         from saddlescope.dynamics._quantiles import QuantilesJob
 
         quantiles = QuantilesJob(interrupted.setting, interrupted.time_start)
-        return _go_on(quantiles, interrupted, observers)
-    return _go_on(Job(interrupted.setting, interrupted.time_start), interrupted, observers)
+        return _resume(quantiles, interrupted, observers)
+    return _resume(Job(interrupted.setting, interrupted.time_start), interrupted, observers)
 
 
-def _go_on(
+def _resume(
     job: AbstractJob[State, Trajectory], interrupted: Trajectory, observers: object
 ) -> Trajectory:
     return run_job(job, observers, job.restore(Saved(interrupted.state)))
@@ -51,7 +52,7 @@ def _go_on(
 class Job(AbstractJob[States, Trajectory]):
     """One setting, with the seeds as rows.
 
-    `earlier` is a run at whose end it begins, otherwise it begins at flow time `time_start`.
+    It begins where the run `earlier` ended, if given, otherwise at flow time `time_start`.
     """
 
     first_budget = FIRST_SEGMENT
@@ -66,7 +67,7 @@ class Job(AbstractJob[States, Trajectory]):
 
     @property
     def setting(self) -> Setting:
-        """What is carried out."""
+        """The setting that is run."""
         return self.prepared.setting
 
     @property
@@ -79,11 +80,11 @@ class Job(AbstractJob[States, Trajectory]):
         return self.rows.begin(self.prepared.starts(self.prepared.seeds))
 
     def _continues(self, earlier: Trajectory) -> bool:
-        """Whether the state in which an earlier run ended can be carried on exactly."""
+        """Whether the final state of an earlier run can be continued exactly."""
         before, now = earlier.setting.to_dict(), self.setting.to_dict()
         same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
-        # A run of drops leaves no state, and takes none: its marks are passed from where it begins.
-        same &= {one.record.keep for one in (earlier.setting, self.setting)} == {"trajectory"}
+        # Only trajectories leave a state, and only they can take one: drops are noted from a start.
+        same &= {run.record.keep for run in (earlier.setting, self.setting)} == {"trajectory"}
         return same and self.setting.method.continues(earlier.setting.method)
 
     def restore(self, saved: Saved) -> States:
@@ -108,4 +109,4 @@ class Job(AbstractJob[States, Trajectory]):
         return self.result(state).dataset
 
     def result(self, state: States) -> Trajectory:
-        return self.prepared.result(self.rows.join(state))
+        return _results.trajectory(self.prepared, self.rows.join(state))

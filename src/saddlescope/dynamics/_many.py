@@ -1,4 +1,4 @@
-"""Many settings at once: a row for each of their seeds, a program for each of their shapes."""
+"""Many settings at once: a row for each of their seeds, a program for each shape."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 import jax
 import numpy as np
 
-from saddlescope.dynamics._batch import Batch, can_be_padded, padded, resized, rung, shape_of
+from saddlescope.dynamics._batch import Batch
 from saddlescope.dynamics._frame import Frame, RecordShape
 from saddlescope.dynamics._job import FIRST_SEGMENT
 from saddlescope.dynamics._padded_shape import PaddedShape
+from saddlescope.dynamics._padding import can_be_padded, padded, padded_size, resized, shape_of
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import States
 from saddlescope.dynamics._summary import RunSummary
@@ -30,7 +31,7 @@ from saddlescope.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray as xr
 
-# Jobs of single settings whose problems wait on the device for another start.
+# Jobs of single settings whose problems are kept on the device for other starts.
 _KEPT_JOBS = 16
 
 Outcome = TypeVar("Outcome")
@@ -38,13 +39,13 @@ Outcome = TypeVar("Outcome")
 
 @dataclass
 class _Pace:
-    """Steps that fitted into the latest segment of any job that shares its programs."""
+    """The latest budget of a segment, shared by jobs that share programs."""
 
     budget: int
 
 
 class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
-    """Settings in batches of one shape, which are carried out one after another.
+    """Settings in batches of one shape, run one batch after another.
 
     They are padded to a shape, if one is given.
     """
@@ -58,19 +59,19 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
         prepared = _prepare(self._settings)
         shape = padded_to if isinstance(padded_to, PaddedShape) else None
         if shape is not None:
-            for place, one in enumerate(prepared):
-                shape.check(f"settings[{place}]", one.setting, len(one.grid))
+            for index, item in enumerate(prepared):
+                shape.check(f"settings[{index}]", item.setting, len(item.grid))
         self._batches = []
-        for places in _alike(prepared, shape):
-            own = [prepared[place] for place in places]
-            frame = padded_to if isinstance(padded_to, Frame) else _framed(own, shape)
-            self._batches.append(Batch(places, own, frame))
+        for indices in _by_program(prepared, shape):
+            members = [prepared[index] for index in indices]
+            frame = padded_to if isinstance(padded_to, Frame) else _frame_in(members, shape)
+            self._batches.append(Batch(indices, members, frame))
         self._begun: set[int] = set()
         self._pace = _Pace(self.first_budget)
 
     @abc.abstractmethod
     def outcomes(self, batch: Batch, state: States) -> dict[int, Outcome]:
-        """What has come of each setting of a batch, by its place."""
+        """The result so far of each setting of a batch, by its index."""
 
     @property
     def digest(self) -> str:
@@ -81,33 +82,32 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
         return tuple(batch.begin() for batch in self._batches)
 
     def advance(self, state: tuple[States, ...], budget: int) -> tuple[tuple[States, ...], int]:
-        place = next(
-            place
-            for place, (batch, own) in enumerate(self._with(state))
-            if not batch.rows.is_finished(own)
+        index = next(
+            index
+            for index, (batch, states) in enumerate(self._with(state))
+            if not batch.rows.is_finished(states)
         )
-        rows, own = self._batches[place].rows, state[place]
-        if place not in self._begun:
-            # The first segment of a batch compiles, and its steps may be dearer than the last's.
+        if index not in self._begun:
+            # A batch's first segment compiles, and its steps may be slower than the last batch's.
             budget = min(budget, self.first_budget)
-            self._begun.add(place)
+            self._begun.add(index)
         self._pace.budget = budget
-        moved, taken = rows.advance(own, budget)
-        return (*state[:place], moved, *state[place + 1 :]), taken
+        moved, taken = self._batches[index].rows.advance(state[index], budget)
+        return (*state[:index], moved, *state[index + 1 :]), taken
 
     def is_finished(self, state: tuple[States, ...]) -> bool:
-        return all(batch.rows.is_finished(own) for batch, own in self._with(state))
+        return all(batch.rows.is_finished(states) for batch, states in self._with(state))
 
     def share(self, state: tuple[States, ...]) -> float:
-        shares = [batch.rows.share(own) for batch, own in self._with(state)]
+        shares = [batch.rows.share(states) for batch, states in self._with(state)]
         return float(np.average(shares, weights=[batch.work for batch in self._batches]))
 
     def slow_advice(self, state: tuple[States, ...]) -> str:
         return "take fewer settings"
 
     def save(self, state: tuple[States, ...]) -> Saved:
-        leaves = [jax.tree.leaves(batch.rows.join(own)) for batch, own in self._with(state)]
-        return Saved(tuple(leaf for own in leaves for leaf in own))
+        joined = [batch.rows.join(states) for batch, states in self._with(state)]
+        return Saved(tuple(jax.tree.leaves(joined)))
 
     def restore(self, saved: Saved) -> tuple[States, ...]:
         leaves, states = list(saved.state), []
@@ -123,40 +123,40 @@ class AbstractManyJob(AbstractJob[tuple[States, ...], tuple[Outcome, ...]]):
         """The loss of every row at its setting's latest record, over (row, time) of one point."""
         import xarray as xr
 
-        found: dict[int, Trajectory] = {}
-        for batch, own in self._with(state):
-            found |= batch.results(own)
-        runs = _in_order(found)
+        by_index: dict[int, Trajectory] = {}
+        for batch, states in self._with(state):
+            by_index |= batch.results(states)
+        runs = _in_order(by_index)
         owners = np.repeat(np.arange(len(runs)), [len(run.loss) for run in runs])
         columns = {
             "setting": owners,
             "seed": np.concatenate([run.dataset["seed"].to_numpy() for run in runs]),
             "latest": np.concatenate([np.full(len(run.loss), run.time[-1]) for run in runs]),
         }
-        named = {name: ("row", column) for name, column in columns.items()}
+        variables = {name: ("row", column) for name, column in columns.items()}
         losses = np.concatenate([run.loss[:, -1:] for run in runs])
-        return xr.Dataset({"loss": (("row", "time"), losses), **named})
+        return xr.Dataset({"loss": (("row", "time"), losses), **variables})
 
     def result(self, state: tuple[States, ...]) -> tuple[Outcome, ...]:
-        found: dict[int, Outcome] = {}
-        for batch, own in self._with(state):
-            found |= self.outcomes(batch, own)
-        return _in_order(found)
+        by_index: dict[int, Outcome] = {}
+        for batch, states in self._with(state):
+            by_index |= self.outcomes(batch, states)
+        return _in_order(by_index)
 
     def _with(self, state: tuple[States, ...]) -> list[tuple[Batch, States]]:
         return list(zip(self._batches, state, strict=True))
 
 
 class ManyJob(AbstractManyJob[Trajectory]):
-    """Settings of each of which a trajectory comes."""
+    """Settings whose results are trajectories."""
 
     def outcomes(self, batch: Batch, state: States) -> dict[int, Trajectory]:
         return batch.results(state)
 
     def restarted(self, setting: Setting) -> ManyJob:
-        """The same for a setting that differs from its only one in its start alone.
+        """A copy for a setting that differs from its only one just in its start.
 
-        Nothing is left to compile, so that it begins at the pace of those before it.
+        Nothing is left to compile, so it begins at the pace of the jobs before it.
         """
         other = copy(self)
         other.first_budget = self._pace.budget
@@ -166,14 +166,14 @@ class ManyJob(AbstractManyJob[Trajectory]):
 
 
 class SummariesJob(AbstractManyJob[RunSummary]):
-    """Settings of each of which a few numbers come."""
+    """Settings whose results are summaries."""
 
     def outcomes(self, batch: Batch, state: States) -> dict[int, RunSummary]:
         return batch.summaries(state)
 
 
 def padded_job(setting: Setting, shape: PaddedShape) -> ManyJob:
-    """The job of a setting in a shape; all but its start is kept for those that come after it."""
+    """The job of a setting in a shape; everything but its start is kept for later jobs."""
     return _kept_job(setting.without_start, shape).restarted(setting)
 
 
@@ -182,73 +182,73 @@ def _kept_job(setting: Setting, shape: PaddedShape) -> ManyJob:
     return ManyJob([setting], shape)
 
 
-def _in_order(found: dict[int, Outcome]) -> tuple[Outcome, ...]:
-    return tuple(found[place] for place in range(len(found)))
+def _in_order(by_index: dict[int, Outcome]) -> tuple[Outcome, ...]:
+    return tuple(by_index[index] for index in range(len(by_index)))
 
 
 def _prepare(settings: Sequence[Setting]) -> list[Prepared]:
-    """Every setting made ready; those that differ in their start alone share all but that."""
+    """Prepare every setting; those that differ only in their start share everything else."""
     known: dict[tuple[int, ...], Prepared] = {}
     prepared = []
-    for place, one in enumerate(settings):
-        parts = tuple(map(id, (one.model, one.task, one.method, one.record)))
+    for index, setting in enumerate(settings):
+        key = tuple(map(id, (setting.model, setting.task, setting.method, setting.record)))
         try:
-            if one.record.keep == "quantiles":
-                said = "is for the seeds of one setting: train"
-                raise InvalidInput("record.keep", "quantiles", said)
-            ready = known[parts].restarted(one) if parts in known else Prepared(one)
+            if setting.record.keep == "quantiles":
+                allowed = "is for the seeds of one setting: train"
+                raise InvalidInput("record.keep", "quantiles", allowed)
+            item = known[key].restarted(setting) if key in known else Prepared(setting)
         except InvalidInput as wrong:
-            field = f"settings[{place}].{wrong.field}"
+            field = f"settings[{index}].{wrong.field}"
             raise InvalidInput(field, wrong.value, wrong.allowed) from None
-        known.setdefault(parts, ready)
-        prepared.append(ready)
+        known.setdefault(key, item)
+        prepared.append(item)
     return prepared
 
 
-def _framed(prepared: Sequence[Prepared], shape: PaddedShape | None) -> Frame | None:
-    """The frame of settings in a padded shape, in which their records are worked on too."""
+def _frame_in(prepared: Sequence[Prepared], shape: PaddedShape | None) -> Frame | None:
+    """The frame of settings in a padded shape, in which their records are processed too."""
     if shape is None or not can_be_padded(prepared[0], shape.dimension):
         return None
-    frame = shape.frame(prepared[0].setting.model, sum(len(one.seeds) for one in prepared))
-    for one in prepared:
-        model = resized(one.setting.model, dict(frame.sizes))
-        rows = shape.rows(len(one.seeds))
-        one.record_shape = RecordShape(model, frame.dimension, rows, frame.points)
+    frame = shape.frame(prepared[0].setting.model, sum(len(item.seeds) for item in prepared))
+    for item in prepared:
+        model = resized(item.setting.model, dict(frame.sizes))
+        rows = shape.rows(len(item.seeds))
+        item.record_shape = RecordShape(model, frame.dimension, rows, frame.points)
     return frame
 
 
-def _alike(prepared: Sequence[Prepared], shape: PaddedShape | None) -> list[list[int]]:
-    """The places of settings that can share a program."""
+def _by_program(prepared: Sequence[Prepared], shape: PaddedShape | None) -> list[list[int]]:
+    """The indices of settings, grouped by the program that they can share."""
     keys: dict[int, Hashable] = {}
-    # Many are of one form already, before anything is padded.
-    by_form: dict[Hashable, Hashable] = {}
-    batches: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for place, one in enumerate(prepared):
-        if id(one.problem) not in keys:
-            form = (one.setting.method.keeps_zeros, *_form(one, one.problem))
-            if form not in by_form:
-                by_form[form] = program_key(one, shape)
-            keys[id(one.problem)] = by_form[form]
-        batches[keys[id(one.problem)]].append(place)
-    return list(batches.values())
+    # Many settings have the same signature before padding: their key is computed once.
+    by_signature: dict[Hashable, Hashable] = {}
+    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for index, item in enumerate(prepared):
+        if id(item.problem) not in keys:
+            signature = (item.setting.method.keeps_zeros, *_signature(item, item.problem))
+            if signature not in by_signature:
+                by_signature[signature] = program_key(item, shape)
+            keys[id(item.problem)] = by_signature[signature]
+        groups[keys[id(item.problem)]].append(index)
+    return list(groups.values())
 
 
-def program_key(one: Prepared, shape: PaddedShape | None = None) -> Hashable:
+def program_key(prepared: Prepared, shape: PaddedShape | None = None) -> Hashable:
     """Equal for settings that can share a program."""
-    model, dimension = shape_of(one)
-    if shape is not None and can_be_padded(one, shape.dimension):
+    model, dimension = shape_of(prepared)
+    if shape is not None and can_be_padded(prepared, shape.dimension):
         frame = shape.frame(model, 1)
         model, dimension = resized(model, dict(frame.sizes)), frame.dimension
-    elif can_be_padded(one):
-        sizes = {name: rung(getattr(model, name)) for name in model.inert_sizes}
-        model, dimension = resized(model, sizes), rung(dimension)
+    elif can_be_padded(prepared):
+        sizes = {name: padded_size(getattr(model, name)) for name in model.inert_sizes}
+        model, dimension = resized(model, sizes), padded_size(dimension)
     alone = Frame((), dimension, points=1, rows=1)
-    return _form(one, padded(one, (model, dimension), alone))
+    return _signature(prepared, padded(prepared, (model, dimension), alone))
 
 
-def _form(one: Prepared, problem: Problem) -> tuple[Hashable, ...]:
-    """What its program hangs on, but for numbers."""
+def _signature(prepared: Prepared, problem: Problem) -> tuple[Hashable, ...]:
+    """What the program of a problem depends on, apart from the values of its arrays."""
     leaves, structure = jax.tree.flatten(problem)
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-    # A row's records take the room of the longest's.
-    return type(one.setting.method), structure, shapes, rung(len(one.grid))
+    # Every row has room for the longest grid of its batch.
+    return type(prepared.setting.method), structure, shapes, padded_size(len(prepared.grid))

@@ -1,4 +1,4 @@
-"""The weights that a loss can move: those beside directions without power stay as they began."""
+"""The weights that a loss can move; those on directions without power stay as they began."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from saddlescope.setting import Setting
 
 @dataclass(frozen=True, eq=False)
 class Moving:
-    """Flat weights that may move, among all of a model's, in the coordinates of the risk."""
+    """The weights that can move among all of a model's, flat and in the coordinates of the risk."""
 
     whole: Layout
     layout: Layout
-    places: AnyArray
-    """Where they are in the whole, [n]."""
+    indices: AnyArray
+    """Their indices among all weights, [n]."""
 
     @classmethod
     def of(cls, setting: Setting, risk: AbstractRisk) -> tuple[Moving, AbstractRisk]:
-        """Those of a setting, and its loss as they feel it.
+        """The weights of a setting that can move, and its loss restricted to them.
 
-        A covariance of rank r then costs what one in r dimensions does. Weights are left out only
-        where zeros could be added too, and where one that feels no force stays as it is.
+        A covariance of rank r then costs as much as one in r dimensions. Weights are left out only
+        where padding with zeros is possible too, and where a weight without force stays constant.
         """
         model, dimension = setting.model, setting.task.dimension
         layout = whole = Layout.of(model, dimension)
@@ -34,7 +34,7 @@ class Moving:
         can_rest = setting.method.is_autonomous and bool(model.inert_sizes)
         if can_rest and felt is not None and felt < dimension:
             layout, risk = Layout.of(model, felt), risk.trimmed(felt)
-        return cls(whole, layout, layout.places_in(whole)), risk
+        return cls(whole, layout, layout.indices_in(whole)), risk
 
     @property
     def is_all(self) -> bool:
@@ -42,16 +42,16 @@ class Moving:
         return self.layout == self.whole
 
     def pick(self, whole: FloatArray) -> FloatArray:
-        """Them alone, [S, n], of all weights, [S, m]."""
-        return whole if self.is_all else whole[:, self.places]
+        """The weights that can move, [S, n], of all weights, [S, m]."""
+        return whole if self.is_all else whole[:, self.indices]
 
     def put_back(self, moved: FloatArray, starts: FloatArray) -> FloatArray:
-        """All weights, [S, …, m], from those that moved, [S, …, n], and where all of them began.
+        """All weights, [S, …, m], from those that moved, [S, …, n], and all of their starts.
 
-        Where there is no record of the one, there is none of the others.
+        A record that is NaN throughout stays NaN for all weights.
         """
         across = (slice(None), *[None] * (moved.ndim - 2))
-        lacking = np.isnan(moved).all(-1, keepdims=True)
-        whole: FloatArray = np.where(lacking, np.nan, starts.astype(moved.dtype)[across])
-        whole[..., self.places] = moved
+        missing = np.isnan(moved).all(-1, keepdims=True)
+        whole: FloatArray = np.where(missing, np.nan, starts.astype(moved.dtype)[across])
+        whole[..., self.indices] = moved
         return whole

@@ -1,4 +1,4 @@
-"""One shape for settings of many sizes, so that none of them compiles anew."""
+"""One shape for settings of many sizes, so that they share a compiled program."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from saddlescope.setting import Setting
 
 @dataclass(frozen=True)
 class PaddedShape:
-    """The sizes that `train_many` pads settings to: all that fit in it share one program.
+    """The sizes that `train_many` pads settings to; all that fit share one program.
 
-    Whatever is served one setting after another, as on a page, then compiles once for all of them.
+    An application that runs one setting after another, such as a web page, compiles only once.
 
-    - `dimension`, `heads`, `rank`: the most that a setting may have of each.
-    - `seeds`: how many rows there are; more seeds take a multiple of it.
+    - `dimension`, `heads`, `rank`: the largest sizes that fit.
+    - `seeds`: the number of rows; more seeds take a multiple of it.
     - `points`: the most points of a record.
-    - `groups`: how many groups the rows advance in at least, which as many cores can share.
+    - `groups`: the least number of groups that rows advance in, so that as many cores share them.
 
     >>> import saddlescope as ss
     >>> shape = PaddedShape(dimension=4, heads=5, rank=1, seeds=4, points=50)
@@ -46,16 +46,16 @@ class PaddedShape:
             )
 
     def frame(self, model: AbstractAttention, seeds: int) -> Frame:
-        """The frame of so many seeds of a model."""
+        """The frame for so many seeds of a model."""
         sizes = tuple((name, getattr(self, name)) for name in model.inert_sizes)
         return Frame(sizes, self.dimension, self.points, self.rows(seeds), self.groups)
 
     def rows(self, seeds: int) -> int:
-        """How many rows so many seeds take."""
+        """The number of rows that so many seeds take."""
         return -(-seeds // self.seeds) * self.seeds
 
     def check(self, field: str, setting: Setting, points: int) -> None:
-        """Raise where a setting does not fit."""
+        """Raise if a setting does not fit."""
         sizes = {"dimension": setting.task.dimension, "record.points": points}
         sizes |= {name: getattr(setting.model, name) for name in setting.model.inert_sizes}
         for name, size in sizes.items():

@@ -1,4 +1,4 @@
-"""Quantiles over seeds in place of trajectories: a share of the seeds after another."""
+"""Quantiles over seeds in place of trajectories, from one chunk of the seeds after another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from saddlescope.checks import AnyArray, FloatArray
+from saddlescope.dynamics import _results
 from saddlescope.dynamics._job import FIRST_SEGMENT
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.dynamics._rows import Rows, States
@@ -28,50 +29,54 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 # The quantiles that a run keeps.
-_SHARES = np.linspace(0, 1, 1001)
-_NOT_ITS_OWN = "its state is not one of this setting's"
-_NUMBERS = ("drop_time", "plateau_loss", "learned_time")
+_KEPT_QUANTILES = np.linspace(0, 1, 1001)
+_WRONG_STATE = "its state is not one of this setting's"
+_EVENTS = ("drop_time", "plateau_loss", "learned_time")
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Of all seeds so far: how the loss at every point and their few numbers are distributed."""
+    """The distributions, over all seeds so far, of the loss at every point and of events."""
 
     sizes: tuple[int, ...]
-    """How many there are of the loss, of the last one, and of each of a summary's numbers."""
-    seen: Distribution
-    places: AnyArray
+    """The number of losses, of final losses, and of each of a summary's events."""
+    distribution: Distribution
+    order_counts: AnyArray
     """How many seeds learned each direction in each place, [place, direction]."""
 
     @classmethod
     def empty(cls, points: int, drops: int, levels: int, directions: int) -> Tally:
         sizes = (points, 1, drops, levels, directions)
-        places = np.zeros((directions, directions), dtype=np.int64)
-        return cls(sizes, Distribution.empty(sum(sizes)), places)
+        order_counts = np.zeros((directions, directions), dtype=np.int64)
+        return cls(sizes, Distribution.empty(sum(sizes)), order_counts)
 
     def added(self, loss: FloatArray, summary: Summary) -> Tally:
-        """With further seeds, of which these are the losses, [S, T]."""
-        numbers = [getattr(summary, name) for name in _NUMBERS]
-        rows = np.hstack([loss, last_losses(loss)[:, None], *numbers])
-        places = summary.order[:, :, None] == np.arange(len(self.places))
-        return replace(self, seen=self.seen.added(rows), places=self.places + places.sum(axis=0))
+        """The tally with further seeds, given their losses, [S, T], and summary."""
+        events = [getattr(summary, name) for name in _EVENTS]
+        rows = np.hstack([loss, last_losses(loss)[:, None], *events])
+        learned = summary.order[:, :, None] == np.arange(len(self.order_counts))
+        return replace(
+            self,
+            distribution=self.distribution.added(rows),
+            order_counts=self.order_counts + learned.sum(axis=0),
+        )
 
-    def dataset(self, time: Mapping[str, object], shares: FloatArray) -> xr.Dataset:
-        """The quantiles, with names, at records of these coordinates."""
+    def dataset(self, time: Mapping[str, object], quantiles: FloatArray) -> xr.Dataset:
+        """The quantiles, labelled, with the time coordinates of the records."""
         import xarray as xr
 
-        found = self.seen.quantiles(shares)
-        loss, last, *numbers = np.split(found, np.cumsum(self.sizes)[:-1], axis=1)
-        named = dict(zip(_NUMBERS, numbers, strict=True))
-        learned = self.places / max(self.seen.count, 1)
+        values = self.distribution.quantiles(quantiles)
+        loss, last, *events = np.split(values, np.cumsum(self.sizes)[:-1], axis=1)
+        named = dict(zip(_EVENTS, events, strict=True))
+        order_share = self.order_counts / max(self.distribution.count, 1)
         dataset = xr.Dataset(
             {
                 "loss": (("quantile", "time"), loss),
-                **{name: (("quantile", AXES[name]), own) for name, own in named.items()},
+                **{name: (("quantile", AXES[name]), array) for name, array in named.items()},
                 "final_loss": ("quantile", last[:, 0]),
-                "order_share": (("place", "direction"), learned),
+                "order_share": (("place", "direction"), order_share),
             },
-            {"quantile": shares, **time, **axis_labels(named)},
+            {"quantile": quantiles, **time, **axis_labels(named)},
         )
         about = "share of the seeds that learn an eigenvector in this place"
         dataset["order_share"].attrs["long_name"] = about
@@ -80,155 +85,157 @@ class Tally:
 
 
 def summarise_quantiles(trajectory: Trajectory, quantiles: ArrayLike | None) -> xr.Dataset:
-    """The quantiles over the seeds of a run: the kept ones that are nearest, or of its records."""
-    shares = _SHARES if quantiles is None else check_shares("quantiles", quantiles)
+    """Quantiles over the seeds of a run: the nearest ones kept, or those of its records."""
+    wanted = _KEPT_QUANTILES if quantiles is None else check_shares("quantiles", quantiles)
     if trajectory.setting.record.keep == "quantiles":
-        near = trajectory.dataset.sel(quantile=shares, method="nearest")
-        near = near.assign_coords(quantile=shares)
-        return near.assign(_ended(trajectory.outcomes)).drop_attrs(deep=False)
-    few = summarise(trajectory)
-    summary = Summary(*(few[name].to_numpy() for name in _NUMBERS))
-    sizes = [len(trajectory.time), *(few[name].shape[1] for name in _NUMBERS)]
-    tally = Tally.empty(*sizes).added(trajectory.loss, summary)
-    quantiles = tally.dataset({"time": trajectory.time}, shares)
-    return quantiles.assign(_ended(trajectory.outcomes)).drop_attrs(deep=False)
+        nearest = trajectory.dataset.sel(quantile=wanted, method="nearest")
+        dataset = nearest.assign_coords(quantile=wanted)
+    else:
+        of_seeds = summarise(trajectory)
+        summary = Summary(*(of_seeds[name].to_numpy() for name in _EVENTS))
+        sizes = [len(trajectory.time), *(of_seeds[name].shape[1] for name in _EVENTS)]
+        tally = Tally.empty(*sizes).added(trajectory.loss, summary)
+        dataset = tally.dataset({"time": trajectory.time}, wanted)
+    return dataset.assign(_ended(trajectory.outcomes)).drop_attrs(deep=False)
 
 
 def _ended(outcomes: Outcomes) -> xr.Dataset:
     import xarray as xr
 
-    counts = [int(outcomes.are(one).sum()) for one in Result]
+    counts = [int(outcomes.are(result).sum()) for result in Result]
     about = {"long_name": "how many seeds ended so"}
     return xr.Dataset(
-        {"ended": ("result", counts, about)}, {"result": [one.value for one in Result]}
+        {"ended": ("result", counts, about)}, {"result": [result.value for result in Result]}
     )
 
 
 @dataclass(frozen=True)
-class ShareState:
-    """The seeds before share number `place` tallied, those in it on their way."""
+class ChunkState:
+    """The seeds before chunk number `chunk` are tallied; those in it are running."""
 
-    place: int
+    chunk: int
     states: States
-    """Empty where all are tallied."""
+    """Empty once all are tallied."""
     tally: Tally
     outcomes: Outcomes
-    """Of those that are tallied."""
+    """Those of the tallied seeds."""
 
 
-class QuantilesJob(AbstractJob[ShareState, Trajectory]):
-    """One setting, its seeds a share after another, from flow time `time_start`.
+class QuantilesJob(AbstractJob[ChunkState, Trajectory]):
+    """One setting, one chunk of its seeds after another, from flow time `time_start`.
 
-    All shares have one shape: what the last one lacks is filled with its own seeds once more.
+    All chunks have one shape: the last one is filled up by repeating its seeds.
     """
 
     first_budget = FIRST_SEGMENT
 
     def __init__(self, setting: Setting, time_start: float = 0.0) -> None:
         self._prepared = Prepared(setting, time_start)
-        seeds, together = self._prepared.seeds, self._prepared.together
-        self._shares = [seeds[first : first + together] for first in range(0, len(seeds), together)]
+        seeds, size = self._prepared.seeds, self._prepared.seeds_at_once
+        self._chunks = [seeds[first : first + size] for first in range(0, len(seeds), size)]
 
     @property
     def digest(self) -> str:
-        setting, begins = self._prepared.setting, float(self._prepared.time_start)
-        return f"{setting.digest}-{begins.hex()}"
+        setting, time_start = self._prepared.setting, float(self._prepared.time_start)
+        return f"{setting.digest}-{time_start.hex()}"
 
-    def begin(self) -> ShareState:
-        return ShareState(0, self._begun(0), self._nothing, Outcomes.of())
+    def begin(self) -> ChunkState:
+        return ChunkState(0, self._begin_chunk(0), self._empty_tally, Outcomes.of())
 
     @property
-    def _nothing(self) -> Tally:
+    def _empty_tally(self) -> Tally:
         points, marks = len(self._prepared.grid), self._prepared.problem.marks
         if marks is None:
             return Tally.empty(points, 0, 0, 0)
         drops = len(marks.middles)
         return Tally.empty(points, drops, drops + 1, len(marks.halves))
 
-    def advance(self, state: ShareState, budget: int) -> tuple[ShareState, int]:
-        rows = self._rows(state.place)
+    def advance(self, state: ChunkState, budget: int) -> tuple[ChunkState, int]:
+        rows = self._rows(state.chunk)
         states, taken = rows.advance(state.states, budget)
         if rows.is_finished(states):
-            return self._tallied(state, rows.join(states)), taken
+            return self._with_chunk_tallied(state, rows.join(states)), taken
         return replace(state, states=states), taken
 
-    def _rows(self, place: int) -> Rows:
+    def _rows(self, chunk: int) -> Rows:
         prepared = self._prepared
-        return Rows(prepared.setting.method, prepared.problem, self._filled(place))
+        return Rows(prepared.setting.method, prepared.problem, self._filled(chunk))
 
-    def _filled(self, place: int) -> AnyArray:
-        return np.resize(self._shares[place], self._prepared.together)
+    def _filled(self, chunk: int) -> AnyArray:
+        return np.resize(self._chunks[chunk], self._prepared.seeds_at_once)
 
-    def _begun(self, place: int) -> States:
-        if place == len(self._shares):
+    def _begin_chunk(self, chunk: int) -> States:
+        if chunk == len(self._chunks):
             return ()
-        return self._rows(place).begin(self._prepared.starts(self._filled(place)))
+        return self._rows(chunk).begin(self._prepared.starts(self._filled(chunk)))
 
-    def _tallied(self, state: ShareState, ended: AbstractState) -> ShareState:
-        """With what has come of the seeds on their way, and the next share begun."""
-        seeds, prepared = self._shares[state.place], self._prepared
+    def _with_chunk_tallied(self, state: ChunkState, ended: AbstractState) -> ChunkState:
+        """The state with the current chunk tallied and the next one begun."""
+        seeds, prepared = self._chunks[state.chunk], self._prepared
         ended = jax.tree.map(lambda leaf: leaf[: len(seeds)], ended)
-        outcomes = prepared.outcomes(ended, seeds)
-        summary = prepared.summary(ended.records, outcomes)
+        outcomes = _results.outcomes(prepared, ended, seeds)
+        summary = _results.summary(prepared, ended.records, outcomes)
         if summary is None:
-            summary = Summary(*(np.empty((len(seeds), 0)) for _ in _NUMBERS))
-        loss = prepared.losses(ended.records, len(prepared.grid))
-        return ShareState(
-            state.place + 1,
-            self._begun(state.place + 1),
+            summary = Summary(*(np.empty((len(seeds), 0)) for _ in _EVENTS))
+        loss = _results.losses(prepared, ended.records, len(prepared.grid))
+        return ChunkState(
+            state.chunk + 1,
+            self._begin_chunk(state.chunk + 1),
             state.tally.added(loss, summary),
             state.outcomes.followed_by(outcomes),
         )
 
-    def is_finished(self, state: ShareState) -> bool:
-        return state.place == len(self._shares)
+    def is_finished(self, state: ChunkState) -> bool:
+        return state.chunk == len(self._chunks)
 
-    def share(self, state: ShareState) -> float:
+    def share(self, state: ChunkState) -> float:
         if self.is_finished(state):
             return 1.0
-        within = self._rows(state.place).share(state.states)
-        return (state.place + within) / len(self._shares)
+        within = self._rows(state.chunk).share(state.states)
+        return (state.chunk + within) / len(self._chunks)
 
-    def slow_advice(self, state: ShareState) -> str:
+    def slow_advice(self, state: ChunkState) -> str:
         return self._prepared.setting.method.slow_advice
 
-    def dataset(self, state: ShareState) -> xr.Dataset:
+    def dataset(self, state: ChunkState) -> xr.Dataset:
         return self.result(state).dataset
 
-    def result(self, state: ShareState) -> Trajectory:
+    def result(self, state: ChunkState) -> Trajectory:
         prepared, clock = self._prepared, self._prepared.grid
         missing = Outcomes.all(len(prepared.seeds) - len(state.outcomes), Result.INTERRUPTED)
         outcomes = state.outcomes.followed_by(missing)
         time = clock_coordinates(prepared.setting, clock, prepared.flow_time(clock))
-        dataset = describe(state.tally.dataset(time, _SHARES), prepared.setting)
-        dataset.attrs["rank_error"] = state.tally.seen.rank_error
+        dataset = describe(state.tally.dataset(time, _KEPT_QUANTILES), prepared.setting)
+        dataset.attrs["rank_error"] = state.tally.distribution.rank_error
         leaves = () if self.is_finished(state) else self.save(state).state
         return Trajectory(dataset, prepared.setting, outcomes, leaves, prepared.time_start)
 
-    def save(self, state: ShareState) -> Saved:
+    def save(self, state: ChunkState) -> Saved:
         texts = np.frombuffer(json.dumps(state.outcomes.messages).encode(), dtype=np.uint8)
-        tally = (state.tally.places, *state.tally.seen.arrays())
-        on_their_way: list[AnyArray] = []
+        tally = (state.tally.order_counts, *state.tally.distribution.arrays())
+        running: list[AnyArray] = []
         if not self.is_finished(state):
-            on_their_way = jax.tree.leaves(self._rows(state.place).join(state.states))
-        counts = np.array([state.place, len(tally)])
-        return Saved((counts, state.outcomes.codes, texts, *tally, *on_their_way))
+            running = jax.tree.leaves(self._rows(state.chunk).join(state.states))
+        counts = np.array([state.chunk, len(tally)])
+        return Saved((counts, state.outcomes.codes, texts, *tally, *running))
 
-    def restore(self, saved: Saved) -> ShareState:
-        nothing, leaves = self._nothing, list(saved.state)
+    def restore(self, saved: Saved) -> ChunkState:
+        empty, leaves = self._empty_tally, list(saved.state)
         if len(leaves) < 3 or leaves[0].shape != (2,):
-            raise CannotRead(_NOT_ITS_OWN)
-        place, length = leaves[0].tolist()
-        places, *held = leaves[3 : 3 + length] or [np.empty(0)]
-        tally = replace(nothing, seen=Distribution.of_arrays(held), places=places)
-        done = sum(map(len, self._shares[:place]))
-        fits = 0 <= place <= len(self._shares) and tally.seen.count == len(leaves[1]) == done
-        fits &= tally.seen.ends.shape == nothing.seen.ends.shape
-        if not fits or places.shape != nothing.places.shape:
-            raise CannotRead(_NOT_ITS_OWN)
+            raise CannotRead(_WRONG_STATE)
+        chunk, length = leaves[0].tolist()
+        order_counts, *arrays = leaves[3 : 3 + length] or [np.empty(0)]
+        distribution = Distribution.of_arrays(arrays)
+        tally = replace(empty, distribution=distribution, order_counts=order_counts)
+        done = sum(map(len, self._chunks[:chunk]))
+        fits = 0 <= chunk <= len(self._chunks)
+        fits &= distribution.count == len(leaves[1]) == done
+        fits &= distribution.ends.shape == empty.distribution.ends.shape
+        if not fits or order_counts.shape != empty.order_counts.shape:
+            raise CannotRead(_WRONG_STATE)
         messages = json.loads(leaves[2].tobytes())
         outcomes = Outcomes(leaves[1], {int(seed): text for seed, text in messages.items()})
         states: States = ()
-        if place < len(self._shares):
-            states = self._rows(place).restore(leaves[3 + length :])
-        return ShareState(place, states, tally, outcomes)
+        if chunk < len(self._chunks):
+            states = self._rows(chunk).restore(leaves[3 + length :])
+        return ChunkState(chunk, states, tally, outcomes)

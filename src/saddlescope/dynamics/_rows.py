@@ -1,4 +1,4 @@
-"""Rows that advance together in one program: the seeds of one setting, or of many."""
+"""Rows that advance in one program: the seeds of one setting, or of many."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ States: TypeAlias = tuple[AbstractState, ...]
 
 
 class Rows:
-    """A problem and the number of each row's seed.
+    """A problem and the seed of each row.
 
-    `method` is how they all move, and in which precision; what differs from row to row is in the
+    `method` says how all rows move, and in which precision; what differs from row to row is in the
     problem.
     """
 
@@ -37,11 +37,11 @@ class Rows:
             self._seeds = self._shards.split(seeds)
             if problem.has_rows:
                 self._problems = self._shards.split(problem)
-        self._grids = [_Grid.of(one) for one in self._problems]
+        self._grids = [_Grid.of(shard) for shard in self._problems]
 
     @property
     def precision(self) -> str:
-        """What is computed in."""
+        """The precision of all arrays."""
         return self._method.precision
 
     @in_own_precision
@@ -52,12 +52,12 @@ class Rows:
 
     @in_own_precision
     def prolong(self, ended: States) -> States:
-        """The state in which a run ended, made ready for a grid that begins there."""
+        """Extend the final state of a run to a grid that begins there."""
         return self._shards.map(self._method.prolong, self._problems, self._seeds, ended)
 
     @in_own_precision
     def advance(self, states: States, budget: int) -> tuple[States, int]:
-        """Advance by at most about `budget` steps; the new state and the steps taken by a group."""
+        """Advance by about `budget` steps or fewer; the new state and the steps of a group."""
         budgets = [budget] * self._shards.count
         moved = self._shards.map(self._method.advance, self._problems, states, budgets)
         rows = sum(len(seeds) for seeds in self._seeds)
@@ -65,13 +65,13 @@ class Rows:
         return tuple(state for state, _ in moved), -(-taken * self._problem.group // rows)
 
     def is_finished(self, states: States) -> bool:
-        """Whether no row has further to go."""
+        """Whether all rows have ended."""
         return not any(
             grid.active(state).any() for grid, state in zip(self._grids, states, strict=True)
         )
 
     def share(self, states: States) -> float:
-        """How much is done, from 0 to 1."""
+        """The share that is done, from 0 to 1."""
         shares = []
         for grid, state in zip(self._grids, states, strict=True):
             reached = (self._method.clock(state) - grid.first) / (grid.last - grid.first)
@@ -79,7 +79,7 @@ class Rows:
         return float(np.mean(shares))
 
     def join(self, states: States) -> AbstractState:
-        """The state of all rows as one, of NumPy's arrays."""
+        """The state of all rows as one, in NumPy arrays."""
         return self._shards.join(states)
 
     @cached_property
@@ -87,17 +87,19 @@ class Rows:
     def shape(self) -> AbstractState:
         """A state of all rows as one, with shapes and types in place of arrays."""
         rows = self._shards.rows
-        given = (
+        seeds_and_weights = (
             jax.ShapeDtypeStruct((rows,), jax.dtypes.canonicalize_dtype(int)),
             jax.ShapeDtypeStruct(
                 (rows, self._problem.layout.size), jax.dtypes.canonicalize_dtype(float)
             ),
         )
-        return jax.eval_shape(lambda *rows: self._method.begin(self._problem, *rows), *given)
+        return jax.eval_shape(
+            lambda *rows: self._method.begin(self._problem, *rows), *seeds_and_weights
+        )
 
     @in_own_precision
     def restore(self, leaves: Sequence[AnyArray]) -> States:
-        """The states whose joined leaves these are; `CannotRead` where they cannot be."""
+        """The states that were joined into these leaves; `CannotRead` if they do not fit."""
         expected, structure = jax.tree.flatten(self.shape)
         if len(leaves) == len(expected):
             state = jax.tree.unflatten(structure, leaves)
@@ -108,7 +110,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where the rows of a shard begin and end, of one number or a row each, off the device."""
+    """The first and last times and the lengths of a shard's grids, on the host."""
 
     first: AnyArray
     last: AnyArray
@@ -127,12 +129,12 @@ class _Grid:
 
 
 def _form(state: AbstractState) -> list[tuple[object, ...]]:
-    """The type and the shape of all that a state holds, but for how many points are recorded.
+    """The dtype and shape of every leaf, without the number of recorded points.
 
-    Records may be those of another grid, or none.
+    That may be another, because a run can continue one with another grid.
     """
-    recorded = (state.records.loss, state.records.path)
+    recorded = (id(state.records.loss), id(state.records.path))
     return [
-        (leaf.dtype, *leaf.shape[:1], *leaf.shape[2 if any(leaf is r for r in recorded) else 1 :])
+        (leaf.dtype, *leaf.shape[:1], *leaf.shape[2 if id(leaf) in recorded else 1 :])
         for leaf in jax.tree.leaves(state)
     ]

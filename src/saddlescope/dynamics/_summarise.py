@@ -1,4 +1,4 @@
-"""A run's few numbers from its records, and what they are measured against: levels and halves."""
+"""The summary of a run from its records, and the levels and halves that it is measured by."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from saddlescope.trajectory import Result, Trajectory
 if TYPE_CHECKING:
     import xarray as xr
 
-# Where 2x − x² = 1/2: x of what it will be brings half of what a direction can bring.
+# The solution of 2x − x² = 1/2: the share of its final value at which a direction has given half
+# of its gain in loss.
 _HALF = 1 - np.sqrt(0.5)
 
 
 def summarise(trajectory: Trajectory) -> xr.Dataset:
-    """The summary of a run, from what it noted on its way or from its records."""
+    """The summary of a run, from the events it noted or from its records."""
     setting, dataset = trajectory.setting, trajectory.dataset
     if set(ABOUT) <= set(dataset):
         summary = dataset[list(ABOUT)]
@@ -46,9 +47,9 @@ def summarise(trajectory: Trajectory) -> xr.Dataset:
 
 
 def plateau_levels(setting: Setting, risk: AbstractRisk) -> FloatArray | None:
-    """The losses that training may come to rest at in turn, falling; None where not known.
+    """The losses of successive plateaus, decreasing; None where they are not known.
 
-    The least ones of effective maps of rank 0, 1, …, as many as the heads can carry; merged
+    They are the least losses of effective maps of rank 0, 1, … up to the heads' capacity; merged
     attention goes from the first to the last at once.
     """
     model = setting.model
@@ -59,19 +60,20 @@ def plateau_levels(setting: Setting, risk: AbstractRisk) -> FloatArray | None:
     most = model.capacity(setting.task.dimension)
     merged = model.parametrisation is Parametrisation.MERGED
     best = [risk.best_map(rank) for rank in ((most,) if merged else range(1, most + 1))]
-    maps = [one for one in best if one is not None]
+    maps = [map_ for map_ in best if map_ is not None]
     if len(maps) < len(best):
         return None
-    losses = [risk.map_loss(one) for one in (np.zeros_like(maps[-1]), *maps)]
+    losses = [risk.map_loss(map_) for map_ in (np.zeros_like(maps[-1]), *maps)]
     levels = np.array([float(loss) for loss in losses])
     # A direction that nothing drives has no level of its own.
     return levels[np.append(True, np.diff(levels) < 0)]
 
 
 def half_learned(setting: Setting, risk: AbstractRisk) -> FloatArray:
-    """The diagonal of the effective map where each direction has brought half of what it can.
+    """The diagonal of the effective map where each direction has given half of its gain in loss.
 
-    In the basis of the risk; NaN where nothing drives it, empty where no basis is common to all.
+    In the basis of the risk; NaN where nothing drives a direction, empty where there is no common
+    basis.
     """
     if not isinstance(risk, DiagonalRisk):
         return np.empty(0)
@@ -80,13 +82,13 @@ def half_learned(setting: Setting, risk: AbstractRisk) -> FloatArray:
 
 
 def _learned(trajectory: Trajectory, risk: AbstractRisk, basis: FloatArray | None) -> FloatArray:
-    """When each direction has brought its half, by the records of the effective map."""
+    """When each direction reaches its half, from the records of the effective map."""
     halves = half_learned(trajectory.setting, risk)
     if "effective_map" not in trajectory.dataset or not halves.size:
         return np.full((len(trajectory.loss), halves.size), np.nan)
     maps = trajectory.dataset["effective_map"].to_numpy()
-    turned = maps if basis is None else basis.T @ maps @ basis
-    paths = np.moveaxis(np.diagonal(turned, axis1=-2, axis2=-1), -1, -2)
+    rotated = maps if basis is None else basis.T @ maps @ basis
+    paths = np.moveaxis(np.diagonal(rotated, axis1=-2, axis2=-1), -1, -2)
     return first_crossing(paths, np.nan_to_num(halves, nan=np.inf), trajectory.time, rising=True)
 
 
@@ -101,7 +103,7 @@ def _flattest(loss: FloatArray, levels: FloatArray, time: FloatArray) -> FloatAr
     flattest = np.full((len(loss), len(middles) + 1), np.nan)
     for stage in range(len(middles) + 1):
         inside = np.where(stages == stage, changes, np.inf)
-        place = inside.argmin(axis=1)[:, None]
-        here = np.isfinite(np.take_along_axis(inside, place, axis=1))
-        flattest[:, stage] = np.where(here, np.take_along_axis(loss, place, axis=1), np.nan)[:, 0]
+        index = inside.argmin(axis=1)[:, None]
+        exists = np.isfinite(np.take_along_axis(inside, index, axis=1))
+        flattest[:, stage] = np.where(exists, np.take_along_axis(loss, index, axis=1), np.nan)[:, 0]
     return flattest

@@ -1,4 +1,4 @@
-"""The few numbers of a run: when it drops, to which levels, and in which order it learns."""
+"""The summary of a run: when it drops, to which levels, and in which order it learns."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ABOUT = {
 
 
 def last_losses(loss: FloatArray) -> FloatArray:
-    """The last sound loss of every seed, [S], from all of them, [S, T]."""
+    """The last finite loss of every seed, [S], from all losses, [S, T]."""
     last = np.maximum(np.isfinite(loss).sum(axis=1) - 1, 0)
     return np.take_along_axis(loss, last[:, None], axis=1)[:, 0]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The few numbers of every seed; NaN where there is none."""
+    """A few numbers for every seed, NaN where there is none."""
 
     drop_time: FloatArray
     plateau_loss: FloatArray
@@ -47,7 +47,7 @@ class Summary:
     def of(
         cls, drops: FloatArray, levels: FloatArray, learned: FloatArray, diverged: AnyArray
     ) -> Summary:
-        """What a diverging seed falls through on its way means nothing."""
+        """With NaN for diverging seeds: what they cross on their way means nothing."""
         return cls(
             *(np.where(diverged[:, None], np.nan, values) for values in (drops, levels, learned))
         )
@@ -56,11 +56,11 @@ class Summary:
     def order(self) -> AnyArray:
         """The directions in the order in which each seed learns them, [S, E]."""
         learned = self.learned_time
-        # A direction that is not learned has no place in the order.
+        # NaN sorts last: directions that are never learned have no place in the order.
         return np.where(np.isnan(np.sort(learned, axis=1)), -1, np.argsort(learned, axis=1))
 
     def dataset(self, setting: Setting) -> xr.Dataset:
-        """With the axes named."""
+        """The summary with named axes."""
         import xarray as xr
 
         values = {name: getattr(self, name) for name in ABOUT}
@@ -75,7 +75,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The few numbers of a setting's seeds, and how each of them ended.
+    """The summary of a setting's seeds, and how each of them ended.
 
     `initial_loss` and `final_loss` are [S].
 
@@ -91,11 +91,11 @@ class RunSummary:
     initial_loss: FloatArray
     final_loss: FloatArray
     summary: Summary | None
-    """What was noted on the way, None where nothing was looked out for."""
+    """The events noted on the way, None where none were."""
 
 
 def axis_labels(values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """Drops are numbered from one, levels from that before the first drop."""
+    """Drops are numbered from one, levels from zero, before the first drop."""
     return {
         "drop": np.arange(1, values["drop_time"].shape[1] + 1),
         "level": np.arange(values["plateau_loss"].shape[1]),

@@ -1,4 +1,4 @@
-"""`train`: one entry, one immutable result."""
+"""`train` and the other entry points of training."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def train(
     keep: str | None = None,
     observers: object = (),
 ) -> Trajectory:
-    r"""Train a model on a task, or carry out a `Setting`, and return the whole path.
+    r"""Train a model on a task, or run a `Setting`, and return the whole trajectory.
 
     - `method`: `GradientFlow(until=…)` or `GradientDescent(learning_rate=…, steps=…)`.
-    - The start is one of: `init_scale` (the papers' random start; .01 where none is given), `init`
-      (any start of `saddlescope.attention`), `weights` (given arrays, with or without a seed axis),
-      or `start` (go on from where another run ended; times go on, steps begin at 0).
+    - The start is one of: `init_scale` (the papers' random start; .01 by default), `init` (any
+      start of `saddlescope.attention`), `weights` (arrays, with or without a seed axis), or `start`
+      (continue from the end of another run; times continue, steps begin at 0).
     - `seeds`: how many, or which.
     - `record`: a number of points, `"linear"` or `"log"`, times or steps, or a `Record`.
-    - `keep`: `"drops"` keeps a few numbers a seed in place of records, `"quantiles"` those of all
-      seeds together, in little memory (`Trajectory.summary`).
-    - `observers`: what looks on at every segment border: `ProgressBar()`, `Checkpoint(path)`,
-      `StopWhen(condition)`, a function that takes a `Snapshot`, or one's own `AbstractObserver`.
+    - `keep`: `"drops"` keeps a few numbers per seed in place of records, `"quantiles"` their
+      quantiles over all seeds, in little memory (`Trajectory.summary`).
+    - `observers`: called between segments: `ProgressBar()`, `Checkpoint(path)`,
+      `StopWhen(condition)`, a function of a `Snapshot`, or an `AbstractObserver`.
 
-    A seed that diverges is marked in `outcomes`, with the cure; the others finish. Ctrl-C, or an
-    observer that asks for it, raises `Interrupted`, whose `snapshot` holds what was computed;
-    `resume` finishes it.
+    A seed that diverges is marked in `outcomes`, with a cure; the others finish. Ctrl-C or an
+    observer's request raises `Interrupted`, whose `snapshot` holds what was computed; `resume`
+    finishes it.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.4, .3, .2, .1], context_length=31)
@@ -93,23 +93,22 @@ def train_many(
     padded_to: PaddedShape | Frame | None = None,
     observers: object = (),
 ) -> tuple[Trajectory, ...]:
-    """Carry out many settings at once; one trajectory for each, as `train` would give it.
+    """Run many settings at once and return a trajectory for each, as `train` would.
 
-    An ensemble is over rows, a row being a seed of a setting: whatever may differ without another
-    shape (spectrum, length, noise, scale, end, learning rate, …) differs from row to row of one
-    compiled program. Gradient flow and descent of linear attention, and the optimisers that go
-    weight by weight (`sgd`, `adam`, `adamw`, `nadam`, `rmsprop`, `adagrad`, `lion`), may differ in
-    heads, rank and dimension too, and are padded; anything else shares a program with what has its
-    own shape.
+    An ensemble has a row for each seed of each setting. Whatever does not change array shapes
+    (spectrum, length, noise, scale, end, learning rate, …) can differ from row to row of one
+    compiled program. Gradient flow and descent of linear attention, and elementwise optimisers
+    (`sgd`, `adam`, `adamw`, `nadam`, `rmsprop`, `adagrad`, `lion`), are padded and can differ in
+    heads, rank and dimension too; other settings share a program only with those of the same shape.
 
-    With `padded_to`, whatever can be padded is padded to that shape, and calls one after another
-    share one program too, whatever sizes below it their settings have; a row has the same bits in
-    each of them. Of a seed that diverges in a `PaddedShape` no step and no rate to try are found,
-    which would take programs of their own.
+    With `padded_to`, whatever can be padded is padded to that shape, and successive calls share one
+    program whatever the sizes of their settings, with the same bits in every row. For a seed that
+    diverges in a `PaddedShape`, the message names no step and no rate to try, since finding them
+    would take further programs.
 
     `observers` are as in `train`, with the latest loss of every row as data. The `snapshot` of an
-    `Interrupted` holds a trajectory for every setting, of which `resume` finishes any that is
-    incomplete, or all together.
+    `Interrupted` holds a trajectory for every setting; `resume` finishes any incomplete one, or all
+    together.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
@@ -139,11 +138,12 @@ def summarise_many(
     padded_to: PaddedShape | Frame | None = None,
     observers: object = (),
 ) -> tuple[RunSummary, ...]:
-    """Carry out many settings as `train_many` does, and keep a few numbers of each seed alone.
+    """Run many settings as `train_many` does, and return only a few numbers for each seed.
 
-    They are those of settings that keep drops (`Trajectory.summary`); of others, the final losses.
+    For settings that keep drops these are the summary (`Trajectory.summary`), for others the first
+    and last losses.
 
-    `padded_to` is one shape for all of them, so that they share a compiled program.
+    `padded_to` is one shape for all settings, so that they share a compiled program.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression(spectrum=[.6, .3], context_length=31)
@@ -164,9 +164,9 @@ def _listed(settings: Iterable[Setting]) -> list[Setting]:
     if isinstance(settings, Setting) or not isinstance(settings, Iterable):
         raise InvalidInput("settings", settings, "must be a list of settings")
     listed = list(settings)
-    for place, setting in enumerate(listed):
+    for index, setting in enumerate(listed):
         if not isinstance(setting, Setting):
-            raise InvalidInput(f"settings[{place}]", setting, "must be a Setting")
+            raise InvalidInput(f"settings[{index}]", setting, "must be a Setting")
     return listed
 
 
@@ -183,9 +183,9 @@ def make_setting(
     record: Record | ArrayLike | None = None,
     keep: str | None = None,
 ) -> Setting:
-    """The setting that the arguments of `train` name; a setting itself stands alone.
+    """The setting that the arguments of `train` describe; a `Setting` takes no other arguments.
 
-    `start` is a run that this one goes on from, in place of `init`.
+    `start` is a run to continue from, in place of `init`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -229,10 +229,10 @@ def make_setting(
 def resume(
     interrupted: Snapshot[State, Result] | Trajectory, *, observers: object = ()
 ) -> Result | Trajectory:
-    """Finish what was interrupted; the result equals that of a run that was never interrupted.
+    """Finish an interrupted run; the result equals that of an uninterrupted one.
 
-    `interrupted` is the snapshot that `Interrupted` carries, of a run or a transformer's training,
-    or an interrupted `Trajectory` that was saved.
+    `interrupted` is the snapshot of an `Interrupted`, from a run or a transformer's training, or an
+    incomplete `Trajectory`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -253,14 +253,12 @@ def resume(
 
     _check_trajectory("interrupted", interrupted)
     if interrupted.is_complete:
-        raise InvalidInput(
-            "interrupted", interrupted, "is complete; train(start=…) goes on from it"
-        )
+        raise InvalidInput("interrupted", interrupted, "is complete; train(start=…) continues it")
     return finish(interrupted, observers)
 
 
 def solver_error(trajectory: Trajectory) -> float:
-    """The largest distance of a flow's recorded losses to those at a tenth of its tolerances.
+    """The largest difference of a flow's recorded losses from those at a tenth of its tolerances.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -271,7 +269,9 @@ def solver_error(trajectory: Trajectory) -> float:
     _check_trajectory("trajectory", trajectory)
     setting = trajectory.setting
     if not isinstance(setting.method, GradientFlow) or trajectory.time_start > 0:
-        raise InvalidInput("trajectory", trajectory, "must be a gradient flow from its own start")
+        raise InvalidInput(
+            "trajectory", trajectory, "must be a gradient flow that does not continue another run"
+        )
     if setting.record.keep == "quantiles":
         raise InvalidInput("trajectory", trajectory, "kept quantiles, and no seed's losses")
     finer = setting.replace(
@@ -281,7 +281,7 @@ def solver_error(trajectory: Trajectory) -> float:
 
 
 def evaluate(trajectory: Trajectory, task: AbstractData) -> FloatArray:
-    """The loss of every recorded point of a run on a task, [S, T].
+    """The loss on a task at every record of a run, [S, T].
 
     Exact on a law (linear attention), the mean square on `Prompts`.
 

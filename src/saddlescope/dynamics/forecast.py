@@ -1,4 +1,4 @@
-"""What is known of settings before they are carried out: who can share a program, and how long."""
+"""What is known of settings before they run: which can share a program, and how long they take."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from saddlescope.attention import AbstractStart
-from saddlescope.dynamics._batch import can_be_padded
 from saddlescope.dynamics._expected import expected_seconds, expected_steps
 from saddlescope.dynamics._frame import Frame
 from saddlescope.dynamics._many import program_key
+from saddlescope.dynamics._padding import can_be_padded
 from saddlescope.dynamics._prepared import Prepared
 from saddlescope.setting import Setting
 
@@ -18,11 +18,11 @@ __all__ = ["Forecast", "Forecaster", "Frame"]
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of a setting before it is carried out.
+    """What is known of a setting before it runs.
 
-    - `key`: equal for those that can share a program.
-    - `seconds`: about how long a row of it keeps a core busy.
-    - `sizes`: its own sizes, by name, of which a frame takes the largest.
+    - `key`: equal for settings that can share a program.
+    - `seconds`: about how long one of its rows keeps a core busy.
+    - `sizes`: its sizes by name; a frame takes the largest of each.
     """
 
     key: Hashable
@@ -31,7 +31,7 @@ class Forecast:
 
 
 class Forecaster:
-    """Forecasts settings; those that differ in their start alone share most of the work.
+    """Forecasts settings; those that differ only in their start share most of the work.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)
@@ -45,36 +45,36 @@ class Forecaster:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], _Alike] = {}
+        self._known: dict[tuple[int, ...], _SharedForecast] = {}
 
     def of(self, setting: Setting) -> Forecast:
-        """The forecast of one of them; bad input that only a run would meet is found here."""
+        """The forecast of a setting; raises on bad input that only a run would find."""
         parts = (setting.model, setting.task, setting.method, setting.record)
-        # A prepared setting holds its parts, so that none of these numbers is given away again.
-        place = tuple(map(id, parts))
-        if place not in self._known:
+        # Prepared settings keep their parts alive, so these ids are not reused.
+        key = tuple(map(id, parts))
+        if key not in self._known:
             prepared = Prepared(
                 Setting(*parts[:3], setting.init, setting.record, setting.seeds[:1])
             )
-            self._known[place] = _Alike.of(prepared)
-        return self._known[place].forecast(setting.init)
+            self._known[key] = _SharedForecast.of(prepared)
+        return self._known[key].forecast(setting.init)
 
 
 @dataclass(frozen=True, eq=False)
-class _Alike:
-    """Settings that differ in their start alone, and what is known of all of them."""
+class _SharedForecast:
+    """What settings that differ only in their start have in common."""
 
     prepared: Prepared
     key: Hashable
     sizes: Mapping[str, int]
     seconds: float | None
-    """None where that hangs on the start: with it a run rests sooner or later."""
+    """None where it depends on the start, which decides when a run converges."""
 
     @staticmethod
-    def of(prepared: Prepared) -> _Alike:
+    def of(prepared: Prepared) -> _SharedForecast:
         rests = prepared.setting.method.converged is not None
         seconds = None if rests else expected_seconds(prepared, expected_steps(prepared))
-        return _Alike(prepared, program_key(prepared), _sizes(prepared), seconds)
+        return _SharedForecast(prepared, program_key(prepared), _sizes(prepared), seconds)
 
     def forecast(self, init: AbstractStart) -> Forecast:
         seconds = self.seconds
@@ -84,7 +84,7 @@ class _Alike:
 
 
 def frame_of(sizes: Mapping[str, int], rows: int) -> Frame:
-    """What settings of these largest sizes are padded to."""
+    """The frame for settings of which these are the largest sizes."""
     plain = ("dimension", "points", "drops", "padded")
     inert = tuple((name, size) for name, size in sizes.items() if name not in plain)
     return Frame(inert if sizes["padded"] else (), sizes["dimension"], sizes["points"], rows)

@@ -1,4 +1,4 @@
-"""When a run is recorded, and whether its weights are."""
+"""When a run is recorded, and what is kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from saddlescope.checks import AnyArray, FloatArray, is_single, one_of, real_arr
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind, part
 
-# A logarithmic grid begins this share of the way to the end.
+# A logarithmic grid begins at this share of its span.
 _FIRST_LOGARITHMIC = 1e-5
-# Losses that are held at once of a run that keeps quantiles, and the seeds that they belong to.
+# The most losses held at once by a run that keeps quantiles, and the limits on its seeds at once.
 _NUMBERS_TOGETHER = 2**24
 _FEWEST_TOGETHER, _MOST_TOGETHER = 2**12, 2**16
 
@@ -22,15 +22,15 @@ _FEWEST_TOGETHER, _MOST_TOGETHER = 2**12, 2**16
 @kind("record", "record")
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A recording grid: a number of points in a spacing, or given times or steps.
+    """A recording grid: a number of points and a spacing, or given times or steps.
 
     - `points`: how many points are recorded.
     - `spacing`: `linear` or `log`.
     - `at`: the times or steps at which to record, in place of `points`.
-    - `weights`: `false` keeps the loss alone (and the final weights), for large models.
-    - `keep`: `trajectory`; or `drops`: of each seed a few numbers alone, found on its way (when it
-      drops, the levels between, the order in which it learns), and the loss at its two ends; or
-      `quantiles` over all seeds of the loss at every point and of these numbers.
+    - `weights`: `false` keeps only the loss (and the final weights), for large models.
+    - `keep`: `trajectory`; or `drops`: only a few numbers of each seed, found during training (when
+      it drops, the levels between, the order in which it learns), and the loss at both ends; or
+      `quantiles` over all seeds of these numbers and of the loss at every point.
 
     >>> Record(points=3).grid(0, 10, whole=True).tolist()
     [0, 5, 10]
@@ -51,7 +51,7 @@ class Record:
         if self.keep != "trajectory":
             object.__setattr__(self, "weights", False)
         if self.keep == "drops":
-            # No more than the two ends are recorded, whatever else was said.
+            # Only the two ends are recorded, whatever was asked for.
             for field, value in (("points", 2), ("spacing", "linear")):
                 object.__setattr__(self, field, value)
         if self.at is not None:
@@ -59,12 +59,12 @@ class Record:
             if at.size == 0 or at[0] < 0 or (np.diff(at) <= 0).any():
                 raise InvalidInput("record.at", self.at, "must increase strictly from 0 or above")
             if self.keep == "drops":
-                raise InvalidInput("record.at", self.at, "nothing but drops is kept")
+                raise InvalidInput("record.at", self.at, "only drops are kept")
             object.__setattr__(self, "at", at)
 
     @classmethod
     def make(cls, value: object) -> Record:
-        """A record from whatever names one: itself, a number, a spacing, or times or steps."""
+        """A record from a record, a number of points, a spacing, or times or steps."""
         if value is None:
             return cls()
         if isinstance(value, Record):
@@ -77,11 +77,11 @@ class Record:
 
     @property
     def most_points(self) -> int:
-        """How many points there are at most."""
+        """The most points that there can be."""
         return self.points if self.at is None else len(self.at) + 2
 
     def together(self, seeds: int) -> int:
-        """How many of so many seeds are carried out at once: of quantiles a share after another."""
+        """How many of so many seeds run at once; quantiles take them in chunks."""
         if self.keep != "quantiles":
             return seeds
         most = min(max(_NUMBERS_TOGETHER // self.most_points, _FEWEST_TOGETHER), _MOST_TOGETHER)

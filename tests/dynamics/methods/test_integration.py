@@ -207,7 +207,7 @@ def test_the_power_method_finds_the_largest_rate_as_it_goes() -> None:
             rate = np.abs(np.linalg.eigvalsh(jacobian)).max()
             term = _integration._equation(job.prepared.problem)
             slope = job.prepared.problem.velocity(at)
-            _, told = _integration._steepest(term, at, slope, state.solver.steepest[row])
+            _, told = _integration._power_iteration(term, at, slope, state.solver.dominant[row])
             # The slope is looked at 1e-5 of the weights aside.
             assert float(told) == pytest.approx(rate, rel=1e-4)
 
@@ -217,7 +217,7 @@ def test_without_a_direction_there_is_no_rate() -> None:
         problem = make_job(ss.GradientFlow(until=2000)).prepared.problem
         zero = jnp.zeros(problem.layout.size)
         term = _integration._equation(problem)
-        direction, rate = _integration._steepest(term, zero, zero, zero)
+        direction, rate = _integration._power_iteration(term, zero, zero, zero)
         assert float(rate) == 0.0
         assert not np.asarray(direction).any()
 
@@ -245,7 +245,7 @@ def test_a_step_into_no_number_is_shortened(scale: float, until: float) -> None:
 def test_a_seed_that_cannot_come_further_says_why() -> None:
     small = ss.train(MODEL, TASK, method=ss.GradientFlow(1e15), init_scale=1e-14, seeds=3, record=5)
     assert small.outcomes.are(ss.Result.DIVERGED).all()
-    assert "tells times there no further apart" in small.outcomes[0].message
+    assert "resolves no shorter step there" in small.outcomes[0].message
     large = ss.train(MODEL, TASK, method=ss.GradientFlow(1.0), init_scale=1e30, seeds=3, record=5)
     messages = [outcome.message for outcome in large.outcomes if outcome.message]
     assert messages

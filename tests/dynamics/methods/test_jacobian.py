@@ -116,7 +116,7 @@ def test_weights_that_only_pad_change_nothing() -> None:
     with jax.enable_x64(True):
         problem, fewer = problem_of("separate"), ss.SeparateAttention(2)
         small = Job(ss.Setting(fewer, TASK, ss.GradientFlow(1e3))).prepared.problem
-        places = small.layout.places_in(problem.layout)
+        places = small.layout.indices_in(problem.layout)
         own, side = np.random.default_rng(2).normal(size=(2, small.layout.size))
         at = np.zeros(problem.layout.size)
         at[places] = own

@@ -50,7 +50,7 @@ def test_optax_sees_the_gradient_of_the_loss() -> None:
     with jax.enable_x64(True):
         problem, weights = make_problem(), weights_at(0)
         step = OptaxStep(optax.sgd(0.2))
-        memory = step.remember(weights, jnp.asarray(0))
+        memory = step.init(weights, jnp.asarray(0))
         by_optax, _ = step(problem, weights, memory, jnp.asarray(COUNT))
         plain, _ = GradientStep.of(0.2)(problem, weights, (), jnp.asarray(COUNT))
         for name in weights:
@@ -61,7 +61,7 @@ def test_an_optimisers_memory_goes_from_step_to_step() -> None:
     with jax.enable_x64(True):
         problem, weights = make_problem(), weights_at(0)
         step = OptaxStep(optax.sgd(0.2, momentum=0.5))
-        memory = step.remember(weights, jnp.asarray(0))
+        memory = step.init(weights, jnp.asarray(0))
         once, memory = step(problem, weights, memory, jnp.asarray(0))
         twice, _ = step(problem, once, memory, jnp.asarray(1))
         slopes = [jax.grad(lambda w: problem.risk.loss(MODEL, w))(at) for at in (weights, once)]
@@ -77,7 +77,7 @@ def test_a_fresh_step_is_a_step_on_prompts_of_its_seed_and_number() -> None:
 
         @jax.jit
         def moved(seed: Any, count: Any) -> dict[str, Any]:
-            return fresh(problem, weights, fresh.remember(weights, seed), count)[0]
+            return fresh(problem, weights, fresh.init(weights, seed), count)[0]
 
         here, other_seed, other_step = (
             moved(jnp.asarray(seed), jnp.asarray(count)) for seed, count in ((1, 4), (2, 4), (1, 5))

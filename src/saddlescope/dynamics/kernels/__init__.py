@@ -1,1 +1,1 @@
-"""Whole segments of small models inside one GPU kernel, with the weights in registers."""
+"""Segments of small models in one GPU kernel, with the weights in registers."""

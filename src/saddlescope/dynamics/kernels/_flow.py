@@ -1,4 +1,4 @@
-"""Gradient flow in lanes: Tsitouras' method with a step of its own for every trajectory."""
+"""Gradient flow in lanes: Tsitouras' method with a separate step size for every trajectory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from saddlescope.dynamics.kernels import _step as step
 from saddlescope.dynamics.kernels._landscape import Landscape
 from saddlescope.dynamics.kernels._lanes import Block, Lane
 from saddlescope.dynamics.kernels._launch import launch
-from saddlescope.dynamics.kernels._records import Place, Recorder, Seen, Watch
+from saddlescope.dynamics.kernels._records import Cursor, LiveNotes, NoteTaker, Recorder
 from saddlescope.dynamics.methods._integration import (
-    BOUND_STEPS,
     LEAST_ERROR,
-    NEAR,
-    STABLE,
+    LIMITED_STEPS,
+    NEAR_STABILITY,
+    STABILITY_SCALE,
     Control,
     FlowState,
-    Solver,
-    is_hopeless,
+    SolverState,
+    has_stalled,
 )
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.dynamics.methods._solver import INTEGRAL, PROPORTIONAL, SAFETY
@@ -34,28 +34,31 @@ _LEAST_FACTOR, _MOST_FACTOR = 0.2, 10.0
 _ORDER = 5.0
 
 
-class Stand(eqx.Module):
-    """Where each trajectory stands: before the step from `time` to `step_end`."""
+class LaneState(eqx.Module):
+    """Each trajectory's integrator, about to step from `time` to `step_end`."""
 
     time: Lane
     step_end: Lane
     weights: list[Lane]
     slope: list[Lane]
     previous: Lane
-    """The inverse of the last kept step's error."""
+    """The inverse error of the last step that was kept."""
     steps: Lane
-    bound: Lane
+    limited: Lane
     is_stiff: Lane
 
 
-Carry: TypeAlias = tuple[Stand, Place, Seen | None, Array]
-"""Where they stand, also in their records and notes, and the steps since the segment began."""
+Carry: TypeAlias = tuple[LaneState, Cursor, LiveNotes | None, Array]
+"""Integrators, record cursors, notes, and the steps taken in this segment."""
 
 
 def advance(
     problem: Problem[Control], state: FlowState, budget: Int[Array, ""]
 ) -> tuple[FlowState, Int[Array, ""]]:
-    """Carry on the trajectories that are not stiff by at most `budget` steps; the groups' steps."""
+    """Advance the trajectories that are not stiff by at most `budget` steps each.
+
+    Returns the new state and the steps of all groups together.
+    """
     moved = _advance(problem, state, budget)
     steps = moved.solver.steps - state.solver.steps
     return moved, steps.max() * (len(steps) // problem.group)
@@ -69,180 +72,182 @@ def _advance(problem: Problem[Control], state: FlowState, budget: Int[Array, ""]
 def _segment(
     problem: Problem[Control], state: FlowState, block: Block, budget: Int[Array, ""]
 ) -> None:
-    """What a block does."""
-    walk, solver = Walk.of(problem, state, block), state.solver
+    """Advance one block by a segment."""
+    loop, solver = FlowLoop.of(problem, state, block), state.solver
 
     def unfinished(carry: Carry) -> Array:
-        stand, place, _, taken = carry
-        return (taken < budget) & block.any(walk.moving(stand, place))
+        lanes, cursor, _, taken = carry
+        return (taken < budget) & block.any(loop.moving(lanes, cursor))
 
-    seen = None if walk.watch is None else walk.watch.begin()
-    carry = (_begin(block, solver), walk.recorder.begin(), seen, jnp.zeros((), jnp.int32))
-    stand, place, seen, _ = jax.lax.while_loop(unfinished, walk.attempt, carry)
-    _leave(block, solver, stand)
-    walk.recorder.end(place)
-    if walk.watch is not None and seen is not None:
-        walk.watch.end(seen)
+    live = None if loop.note_taker is None else loop.note_taker.load()
+    carry = (_load(block, solver), loop.recorder.load(), live, jnp.zeros((), jnp.int32))
+    lanes, cursor, live, _ = jax.lax.while_loop(unfinished, loop.attempt, carry)
+    _store(block, solver, lanes)
+    loop.recorder.store(cursor)
+    if loop.note_taker is not None and live is not None:
+        loop.note_taker.store(live)
 
 
-def _begin(block: Block, solver: Solver) -> Stand:
-    """Where the trajectories stood when the segment began."""
+def _load(block: Block, solver: SolverState) -> LaneState:
+    """Load the integrators at the start of a segment."""
     read = block.read
-    return Stand(
+    return LaneState(
         time=read(solver.time),
         step_end=read(solver.step_end),
         weights=block.read_vector(solver.weights),
         slope=block.read_vector(solver.slope),
         previous=read(solver.controller[0]),
         steps=read(solver.steps),
-        bound=read(solver.bound),
+        limited=read(solver.limited),
         is_stiff=read(solver.is_stiff),
     )
 
 
-def _leave(block: Block, solver: Solver, stand: Stand) -> None:
-    """Leave where they stand."""
+def _store(block: Block, solver: SolverState, lanes: LaneState) -> None:
+    """Store the integrators at the end of a segment."""
     for ref, value in (
-        (solver.time, stand.time),
-        (solver.step_end, stand.step_end),
-        (solver.controller[0], stand.previous),
-        (solver.steps, stand.steps),
-        (solver.bound, stand.bound),
-        (solver.is_stiff, stand.is_stiff),
+        (solver.time, lanes.time),
+        (solver.step_end, lanes.step_end),
+        (solver.controller[0], lanes.previous),
+        (solver.steps, lanes.steps),
+        (solver.limited, lanes.limited),
+        (solver.is_stiff, lanes.is_stiff),
     ):
         block.write(ref, value, block.inside)
-    block.write_vector(stand.weights, solver.weights, block.inside)
-    block.write_vector(stand.slope, solver.slope, block.inside)
+    block.write_vector(lanes.weights, solver.weights, block.inside)
+    block.write_vector(lanes.slope, solver.slope, block.inside)
 
 
 @dataclass(frozen=True)
-class Walk:
-    """Takes the trajectories of a block along, a step of each at a time."""
+class FlowLoop:
+    """Advances the trajectories of a block, one step of each at a time."""
 
     block: Block
     landscape: Landscape
     recorder: Recorder
-    watch: Watch | None
+    note_taker: NoteTaker | None
     begin: Lane
-    """Where the grid begins."""
+    """The first time of the grid."""
     end: Lane
     control: tuple[Lane, Lane, Lane]
-    """Both tolerances and the numbers of a trajectory."""
+    """`rtol`, `atol` and the number of weights of a trajectory."""
     most_steps: Lane
 
     @classmethod
-    def of(cls, problem: Problem[Control], state: FlowState, block: Block) -> Walk:
-        """Of a problem and a state that are in the GPU's memory."""
+    def of(cls, problem: Problem[Control], state: FlowState, block: Block) -> FlowLoop:
+        """From a problem and a state in GPU memory."""
         rule = problem.rule
         return cls(
             block,
-            Landscape.of(block, problem, block.given(problem.pace)),
+            Landscape.of(block, problem, block.parameter(problem.pace)),
             Recorder.of(block, problem, state.records),
-            Watch.of(block, problem, state.records.notes),
-            block.given(problem.grid, 0),
-            block.given(problem.grid, problem.grid.shape[-1] - 1),
-            (block.given(rule.rtol), block.given(rule.atol), block.given(problem.size)),
-            block.given(rule.most_steps),
+            NoteTaker.of(block, problem, state.records.notes),
+            block.parameter(problem.grid, 0),
+            block.parameter(problem.grid, problem.grid.shape[-1] - 1),
+            (block.parameter(rule.rtol), block.parameter(rule.atol), block.parameter(problem.size)),
+            block.parameter(rule.most_steps),
         )
 
-    def moving(self, stand: Stand, place: Place) -> Lane:
-        """Which trajectories have further to go, and go there in steps like these."""
-        return self.recorder.active(place) & ~stand.is_stiff
+    def moving(self, lanes: LaneState, cursor: Cursor) -> Lane:
+        """Which trajectories have further to go and take explicit steps."""
+        return self.recorder.active(cursor) & ~lanes.is_stiff
 
     def attempt(self, carry: Carry) -> Carry:
-        """A step of every trajectory that is moving, kept where its error is small enough."""
-        stand, place, seen, taken = carry
+        """Try a step of every moving trajectory and keep it where its error is small enough."""
+        lanes, cursor, live, taken = carry
         block, landscape, recorder = self.block, self.landscape, self.recorder
-        active = self.moving(stand, place)
-        width = stand.step_end - stand.time
+        active = self.moving(lanes, cursor)
+        width = lanes.step_end - lanes.time
         slopes, last, after, effective_map = step.stages(
-            landscape, stand.weights, stand.slope, width
+            landscape, lanes.weights, lanes.slope, width
         )
-        stretch = step.stretch(block, width, (last, after), slopes)
-        error = step.error(block, stand.weights, after, width, slopes, self.control)
-        # No number is smaller than another: a step that leads to none is refused.
+        stiffness = step.stiffness(block, width, (last, after), slopes)
+        error = step.error(block, lanes.weights, after, width, slopes, self.control)
+        # A step to NaN is rejected: NaN compares as false.
         error = jnp.where(error < jnp.inf, error, jnp.inf)
-        error = jnp.maximum(error, jnp.maximum(LEAST_ERROR, (stretch / STABLE) ** 5))
+        error = jnp.maximum(error, jnp.maximum(LEAST_ERROR, (stiffness / STABILITY_SCALE) ** 5))
         kept = active & (error < 1)
-        step_end, previous = _next_step(stand, width, error)
+        step_end, previous = _next_step(lanes, width, error)
         loss = landscape.loss(effective_map)
         resting = kept & (loss <= recorder.threshold)
-        place = _record_crossed(block, recorder, landscape, place, stand, slopes, (kept, resting))
-        if self.watch is not None and seen is not None:
+        cursor = _record_crossed(block, recorder, landscape, cursor, lanes, slopes, (kept, resting))
+        if self.note_taker is not None and live is not None:
             pace = -2 * landscape.inverse_rate
-            falls = pace * step.squares(block, stand.slope), pace * step.squares(block, slopes[-1])
+            falls = pace * step.squares(block, lanes.slope), pace * step.squares(block, slopes[-1])
             at = loss, landscape.diagonal(effective_map)
-            seen = self.watch.after_step(seen, kept, (stand.time, stand.step_end), at, falls)
-        time = jnp.where(kept, stand.step_end, stand.time)
-        steps = stand.steps + 1
-        # A step that is refused must be shortened, which times far on are too coarse for.
-        shortened = kept | (step_end < stand.step_end)
-        hopeless = is_hopeless(steps, time - self.begin, self.end - self.begin)
-        place = recorder.failing(place, active & ~((step_end > time) & shortened & ~hopeless))
-        bound = jnp.where(stretch > NEAR, stand.bound + 1, 0)
-        turns = (bound >= BOUND_STEPS) & (self.end - time > self.most_steps * (step_end - time))
-        # The step that crosses the end of the grid is not taken.
-        active = active & recorder.active(place)
-        moved = active & kept
-        stand = Stand(
-            time=jnp.where(active, time, stand.time),
-            step_end=jnp.where(active, step_end, stand.step_end),
-            weights=[jnp.where(moved, a, b) for a, b in zip(after, stand.weights, strict=True)],
-            slope=[jnp.where(moved, a, b) for a, b in zip(slopes[-1], stand.slope, strict=True)],
-            previous=jnp.where(active, previous, stand.previous),
-            steps=jnp.where(active, steps, stand.steps),
-            bound=jnp.where(active, bound, stand.bound),
-            is_stiff=stand.is_stiff | (active & turns),
+            live = self.note_taker.after_step(live, kept, (lanes.time, lanes.step_end), at, falls)
+        time = jnp.where(kept, lanes.step_end, lanes.time)
+        steps = lanes.steps + 1
+        # A rejected step must get shorter, which at large times float spacing can prevent.
+        shortened = kept | (step_end < lanes.step_end)
+        stalled = has_stalled(steps, time - self.begin, self.end - self.begin)
+        cursor = recorder.fail(cursor, active & ~((step_end > time) & shortened & ~stalled))
+        limited = jnp.where(stiffness > NEAR_STABILITY, lanes.limited + 1, 0)
+        switches = (limited >= LIMITED_STEPS) & (
+            self.end - time > self.most_steps * (step_end - time)
         )
-        return stand, place, seen, taken + 1
+        # The step across the end of the grid is not taken.
+        active = active & recorder.active(cursor)
+        moved = active & kept
+        lanes = LaneState(
+            time=jnp.where(active, time, lanes.time),
+            step_end=jnp.where(active, step_end, lanes.step_end),
+            weights=[jnp.where(moved, a, b) for a, b in zip(after, lanes.weights, strict=True)],
+            slope=[jnp.where(moved, a, b) for a, b in zip(slopes[-1], lanes.slope, strict=True)],
+            previous=jnp.where(active, previous, lanes.previous),
+            steps=jnp.where(active, steps, lanes.steps),
+            limited=jnp.where(active, limited, lanes.limited),
+            is_stiff=lanes.is_stiff | (active & switches),
+        )
+        return lanes, cursor, live, taken + 1
 
 
-def _next_step(stand: Stand, width: Lane, error: Lane) -> tuple[Lane, Lane]:
-    """Where the next step ends, by diffrax' controller; and the inverse error that it remembers."""
+def _next_step(lanes: LaneState, width: Lane, error: Lane) -> tuple[Lane, Lane]:
+    """The end of the next step, by diffrax's controller, and the inverse error that it keeps."""
     kept = error < 1
     inverse = 1 / error
     grown = jnp.exp(
         (PROPORTIONAL + INTEGRAL) / _ORDER * jnp.log(inverse)
-        - PROPORTIONAL / _ORDER * jnp.log(stand.previous.astype(step.COARSE))
+        - PROPORTIONAL / _ORDER * jnp.log(lanes.previous.astype(step.COARSE))
     )
     least = jnp.where(kept, 1.0, _LEAST_FACTOR)
     most = jnp.where(kept, _MOST_FACTOR, SAFETY)
     factor = jnp.minimum(jnp.maximum(SAFETY * grown, least), most).astype(width.dtype)
-    start = jnp.where(kept, stand.step_end, stand.time)
-    return start + width * factor, jnp.where(kept, inverse.astype(width.dtype), stand.previous)
+    start = jnp.where(kept, lanes.step_end, lanes.time)
+    return start + width * factor, jnp.where(kept, inverse.astype(width.dtype), lanes.previous)
 
 
 def _record_crossed(
     block: Block,
     recorder: Recorder,
     landscape: Landscape,
-    place: Place,
-    stand: Stand,
+    cursor: Cursor,
+    lanes: LaneState,
     slopes: list[list[Lane]],
     ended: tuple[Lane, Lane],
-) -> Place:
-    """Record all grid points that a kept step has reached, by interpolation inside it.
+) -> Cursor:
+    """Record all grid points that a kept step has passed, by interpolation.
 
-    One that has come to rest at its end rests from the next point on.
+    A trajectory that has converged by its end rests from the next grid point on.
     """
-    width = stand.step_end - stand.time
+    width = lanes.step_end - lanes.time
     kept, resting = ended
 
-    def crossed(place: Place) -> Lane:
-        return place.due <= stand.step_end
+    def crossed(cursor: Cursor) -> Lane:
+        return cursor.due <= lanes.step_end
 
-    def due(place: Place) -> Lane:
-        return kept & recorder.active(place) & (crossed(place) | resting)
+    def due(cursor: Cursor) -> Lane:
+        return kept & recorder.active(cursor) & (crossed(cursor) | resting)
 
-    def write(place: Place) -> Place:
-        at = jnp.minimum(place.due, stand.step_end)
-        shares = step.interpolation((at - stand.time) / width)
+    def write(cursor: Cursor) -> Cursor:
+        at = jnp.minimum(cursor.due, lanes.step_end)
+        coefficients = step.interpolation((at - lanes.time) / width)
         inside = [
-            one + width * sum(b * k for b, k in zip(shares, own, strict=True))
-            for one, *own in zip(stand.weights, *slopes, strict=True)
+            start + width * sum(b * k for b, k in zip(coefficients, stages, strict=True))
+            for start, *stages in zip(lanes.weights, *slopes, strict=True)
         ]
         loss = landscape.loss(landscape.effective_map(inside))
-        put = partial(block.write_vector, inside)
-        return recorder.write(place, due(place), put, loss, resting & ~crossed(place))
+        write_weights = partial(block.write_vector, inside)
+        return recorder.write(cursor, due(cursor), write_weights, loss, resting & ~crossed(cursor))
 
-    return jax.lax.while_loop(lambda at: block.any(due(at)), write, place)
+    return jax.lax.while_loop(lambda at: block.any(due(at)), write, cursor)

@@ -1,7 +1,7 @@
-"""The heads of a lane, written out number by number: what they add to the map, how it moves them.
+"""The heads of a lane, entry by entry: their effective map and its pull-back.
 
-The formulas are those of `attention`, which work on arrays; here every entry is a lane of its own,
-so that a kernel keeps all of them in registers.
+The formulas are those of `attention`, which work on arrays; here every entry is a separate lane, so
+that a kernel keeps all of them in registers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Matrix: TypeAlias = list[list[Lane]]
 
 @dataclass(frozen=True)
 class AbstractHeads(abc.ABC):
-    """So many heads in D dimensions, as one list of numbers in the order of their layout."""
+    """Heads in D dimensions, as one list of entries in the order of their layout."""
 
     heads: int
     dimension: int
@@ -31,7 +31,7 @@ class AbstractHeads(abc.ABC):
 
     @abc.abstractmethod
     def pull_back(self, vector: Sequence[Lane], force: Matrix) -> list[Lane]:
-        """How a force on W moves them."""
+        """How a force on W moves the heads."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class SeparateHeads(AbstractHeads):
             for keys, queries in pairs:
                 on_queries = [_dot(row, queries) for row in force]
                 gained.append(_dot(keys, on_queries))
-                moved_keys += [value * one for one in on_queries]
+                moved_keys += [value * entry for entry in on_queries]
                 moved_queries += [value * _dot(column, keys) for column in columns]
             values.append(_sum(gained))
         return values + moved_keys + moved_queries
@@ -93,17 +93,19 @@ class MergedHeads(AbstractHeads):
 
     def effective_map(self, vector: Sequence[Lane]) -> Matrix:
         heads, axes = self._matrices(vector), range(self.dimension)
-        return [[_sum([value * own[a][b] for value, own in heads]) for b in axes] for a in axes]
+        return [
+            [_sum([value * matrix[a][b] for value, matrix in heads]) for b in axes] for a in axes
+        ]
 
     def pull_back(self, vector: Sequence[Lane], force: Matrix) -> list[Lane]:
-        flat = [one for row in force for one in row]
+        flat = [entry for row in force for entry in row]
         heads = self._matrices(vector)
-        values = [_dot(flat, [one for row in own for one in row]) for _, own in heads]
-        return values + [value * one for value, _ in heads for one in flat]
+        values = [_dot(flat, [entry for row in matrix for entry in row]) for _, matrix in heads]
+        return values + [value * entry for value, _ in heads for entry in flat]
 
 
 def heads_of(model: AbstractAttention, heads: int, dimension: int) -> AbstractHeads:
-    """So many heads of a model."""
+    """Heads of a model's kind."""
     if isinstance(model, SeparateAttention):
         return SeparateHeads(heads, dimension, model.rank)
     assert isinstance(model, MergedAttention)
@@ -115,4 +117,4 @@ def _sum(lanes: Sequence[Lane]) -> Lane:
 
 
 def _dot(left: Sequence[Lane], right: Sequence[Lane]) -> Lane:
-    return _sum([one * other for one, other in zip(left, right, strict=True)])
+    return _sum([a * b for a, b in zip(left, right, strict=True)])

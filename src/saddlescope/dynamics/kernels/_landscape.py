@@ -1,4 +1,4 @@
-"""The loss and its slope in lanes."""
+"""The loss and its gradient in lanes."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Landscape:
 
     @classmethod
     def of(cls, block: Block, problem: Problem, rate: Lane) -> Landscape:
-        """Of a problem whose arrays are in the GPU's memory."""
+        """From a problem in GPU memory."""
         layout, risk = block.layout, problem.risk
         assert isinstance(risk, DiagonalRisk)
         heads = heads_of(problem.model, block.kernel.heads(layout), layout.dimension)
         axes = range(layout.dimension)
-        gain = block.given(risk.gain)
+        gain = block.parameter(risk.gain)
         scale = rate * gain
         summary, query = (
-            [block.given(moment, a) for a in axes] for moment in (risk.summary, risk.query)
+            [block.parameter(moment, a) for a in axes] for moment in (risk.summary, risk.query)
         )
         return cls(
             block,
             heads,
             1 / rate,
-            block.given(risk.label_power),
-            [scale * block.given(risk.drive, a) for a in axes],
+            block.parameter(risk.label_power),
+            [scale * block.parameter(risk.drive, a) for a in axes],
             [[(-scale * gain) * (b * kappa) for kappa in query] for b in summary],
             gain,
         )
@@ -66,12 +66,12 @@ class Landscape:
 
     def loss(self, effective_map: Matrix) -> Lane:
         """The loss of every trajectory."""
-        gained = []
+        terms = []
         for axis, row in enumerate(effective_map):
             for other, w in enumerate(row):
                 slope = self.steepness[axis][other] * w
-                gained.append(w * (slope + 2 * self.drive[axis] if axis == other else slope))
-        return self.label_power - self.inverse_rate * sum(gained[1:], gained[0])
+                terms.append(w * (slope + 2 * self.drive[axis] if axis == other else slope))
+        return self.label_power - self.inverse_rate * sum(terms[1:], terms[0])
 
     def diagonal(self, effective_map: Matrix) -> list[Lane]:
         """The diagonal of W, gain included."""

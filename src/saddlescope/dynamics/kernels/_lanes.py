@@ -1,7 +1,7 @@
-"""What a block of lanes holds: of which trajectories and heads, and how it reads and writes them.
+"""A block of lanes: which trajectories and heads it holds, and how it reads and writes them.
 
-The heads of a trajectory are shared out among lanes. A number of the trajectory itself is the same
-in all of them, so that everything has one shape and nothing moves between lanes but sums.
+The heads of a trajectory are divided among lanes. Values of the trajectory itself are the same in
+all its lanes, so that everything has one shape and only sums move between lanes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from saddlescope.dynamics.kernels.choice import Kernel
 from saddlescope.dynamics.methods._layout import Layout
 
 Lane: TypeAlias = Array
-"""A number of every lane, [block × lanes], a trajectory's side by side; of all, []."""
+"""A value per lane, [block × lanes], the lanes of a trajectory adjacent; or one for all, []."""
 Ref: TypeAlias = Any
-"""An array in the GPU's memory, which a kernel reads and writes."""
+"""An array in GPU memory that a kernel reads and writes."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,23 @@ class Block:
     kernel: Kernel
     layout: Layout
     rows: Lane
-    """The number of each lane's trajectory."""
+    """The index of each lane's trajectory."""
     inside: Lane
-    """Whether there is one of that number."""
+    """Whether that trajectory exists."""
     lane: Lane
-    """The number of each lane among those of its trajectory."""
+    """The index of each lane among those of its trajectory."""
 
     @classmethod
-    def here(cls, kernel: Kernel, layout: Layout, rows: int) -> Block:
-        """The block of the program that runs."""
-        # The interpreter computes in whatever integers are JAX's own.
+    def current(cls, kernel: Kernel, layout: Layout, rows: int) -> Block:
+        """The block of the running program."""
+        # In the interpreter, program ids have JAX's default integer type.
         first = pl.program_id(0).astype(jnp.int32) * kernel.block
-        every = jnp.arange(kernel.block * kernel.lanes, dtype=jnp.int32)
-        own = first + every // kernel.lanes
-        return cls(kernel, layout, own, own < rows, every % kernel.lanes)
+        lanes = jnp.arange(kernel.block * kernel.lanes, dtype=jnp.int32)
+        trajectories = first + lanes // kernel.lanes
+        return cls(kernel, layout, trajectories, trajectories < rows, lanes % kernel.lanes)
 
     def total(self, lane: Lane) -> Lane:
-        """The sum over a trajectory's lanes, in each of them."""
+        """The sum over each trajectory's lanes, in all of them."""
         if self.kernel.lanes == 1:
             return lane
         shape = (self.kernel.block, self.kernel.lanes)
@@ -58,72 +58,70 @@ class Block:
         return jnp.broadcast_to(total[:, None], shape).reshape(lane.shape)
 
     def any(self, lane: Lane) -> Array:
-        """Whether it is so of any trajectory, []."""
+        """Whether it is true of any trajectory, []."""
         return self.least(jnp.where(lane & self.inside, 0, 1)) < 1
 
     def least(self, lane: Lane) -> Array:
-        """The least of all, []."""
+        """The least over all lanes, []."""
         return lane.min()
 
     def read(self, ref: Ref, *at: int | Lane) -> Lane:
-        """An entry of every trajectory's part of the state."""
+        """An entry of each trajectory's state."""
         return self._load(ref, self.rows, at)
 
-    def given(self, ref: Ref, *at: int | Lane) -> Lane:
-        """An entry of every trajectory's part of the problem, or of the one that all share."""
+    def parameter(self, ref: Ref, *at: int | Lane) -> Lane:
+        """An entry of each trajectory's problem, or of the one that all share."""
         is_shared = ref.shape[0] == 1
         if is_shared and all(isinstance(i, int) for i in at):
             return ref[(0, *at)]
         return self._load(ref, jnp.zeros_like(self.rows) if is_shared else self.rows, at)
 
     def write(self, ref: Ref, value: Lane, mask: Lane, *at: int | Lane) -> None:
-        """Set an entry of the trajectories in `mask`."""
+        """Write an entry of the trajectories in `mask`."""
         value = jnp.broadcast_to(value, self.rows.shape).astype(ref.dtype)
-        # In the interpreter each place is written once only where it is one lane's.
-        rows = (
-            self.rows
-            if self.kernel.lanes == 1
-            else jnp.where(self.lane == 0, self.rows, ref.shape[0])
-        )
+        # In the interpreter a masked lane must not have the index of one that writes.
+        rows = self.rows
+        if self.kernel.lanes > 1:
+            rows = jnp.where(self.lane == 0, rows, ref.shape[0])
         mask = mask & self.inside & (self.lane == 0)
         triton.store(ref.at[self._index(rows, at)], value, mask=mask)
 
     def read_vector(self, ref: Ref) -> list[Lane]:
-        """Flat vectors of weights, [S, n], entry by entry of the heads that a lane holds."""
+        """The entries of the heads that each lane holds, from flat vectors of weights, [S, n]."""
         other = np.zeros((), ref.dtype)
         return [
-            triton.load(ref.at[self._index(self.rows, (place,))], mask=there, other=other)
-            for place, there in self._places(self.inside)
+            triton.load(ref.at[self._index(self.rows, (index,))], mask=exists, other=other)
+            for index, exists in self._entries(self.inside)
         ]
 
     def write_vector(self, vector: Sequence[Lane], ref: Ref, mask: Lane, *at: Lane) -> None:
-        """Write the vectors of the trajectories in `mask`, at `at` where there are several."""
-        for lane, (place, there) in zip(vector, self._places(mask & self.inside), strict=True):
-            triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
+        """Write the vectors of the trajectories in `mask`, at record `at` if there are several."""
+        for lane, (index, exists) in zip(vector, self._entries(mask & self.inside), strict=True):
+            triton.store(ref.at[self._index(self.rows, (*at, index))], lane, mask=exists)
 
-    def take_head(self, desk: Ref, head: Lane) -> list[Lane]:
-        """The weights of one head, of a desk [n, S] with one lane a trajectory."""
-        return [self._take(desk, place) for place in self._head(head)]
+    def load_head(self, workspace: Ref, head: Lane) -> list[Lane]:
+        """Load one head from a workspace, [n, S]; there is one lane per trajectory."""
+        return [self._load_transposed(workspace, index) for index in self._head_indices(head)]
 
-    def put_head(self, desk: Ref, head: Lane, vector: Sequence[Lane]) -> None:
-        """Put the weights of one head back."""
-        for place, lane in zip(self._head(head), vector, strict=True):
-            triton.store(desk.at[self._beside(place)], lane, mask=self.inside)
+    def store_head(self, workspace: Ref, head: Lane, vector: Sequence[Lane]) -> None:
+        """WriteWeights the weights of one head back."""
+        for index, lane in zip(self._head_indices(head), vector, strict=True):
+            triton.store(workspace.at[self._transposed(index)], lane, mask=self.inside)
 
     def write_head(
         self, head: Lane, vector: Sequence[Lane], ref: Ref, mask: Lane, *at: Lane
     ) -> None:
-        """Write one head of flat vectors, [S, n], as `write_vector` does all of them."""
-        there = mask & self.inside
-        for place, lane in zip(self._head(head), vector, strict=True):
-            triton.store(ref.at[self._index(self.rows, (*at, place))], lane, mask=there)
+        """Write one head into flat vectors, [S, n]; see `write_vector`."""
+        mask = mask & self.inside
+        for index, lane in zip(self._head_indices(head), vector, strict=True):
+            triton.store(ref.at[self._index(self.rows, (*at, index))], lane, mask=mask)
 
-    def _take(self, desk: Ref, place: Lane) -> Lane:
-        other = np.zeros((), desk.dtype)
-        return triton.load(desk.at[self._beside(place)], mask=self.inside, other=other)
+    def _load_transposed(self, workspace: Ref, index: Lane) -> Lane:
+        other = np.zeros((), workspace.dtype)
+        return triton.load(workspace.at[self._transposed(index)], mask=self.inside, other=other)
 
-    def _beside(self, place: Lane) -> tuple[Lane, Lane]:
-        return jnp.broadcast_to(jnp.asarray(place, jnp.int32), self.rows.shape), self.rows
+    def _transposed(self, index: Lane) -> tuple[Lane, Lane]:
+        return jnp.broadcast_to(jnp.asarray(index, jnp.int32), self.rows.shape), self.rows
 
     def _load(self, ref: Ref, rows: Lane, at: Sequence[int | Lane]) -> Lane:
         other = np.zeros((), ref.dtype)
@@ -132,19 +130,19 @@ class Block:
     def _index(self, rows: Lane, at: Sequence[int | Lane]) -> tuple[Lane, ...]:
         return (rows, *(jnp.broadcast_to(jnp.asarray(i, jnp.int32), rows.shape) for i in at))
 
-    def _places(self, mask: Lane) -> list[tuple[Lane | int, Lane]]:
-        """Where each entry of a lane lies in a flat vector, and whether there is one."""
-        own = self.kernel.heads(self.layout)
-        places: list[tuple[Lane | int, Lane]] = []
+    def _entries(self, mask: Lane) -> list[tuple[Lane | int, Lane]]:
+        """The index of each of a lane's entries in a flat vector, and whether it exists."""
+        per_lane = self.kernel.heads(self.layout)
+        entries: list[tuple[Lane | int, Lane]] = []
         for heads, start, stride in self._parts():
-            for number in range(own):
-                head = self.lane * own + number
-                there = mask & (head < heads)
-                places += [(head * stride + (start + entry), there) for entry in range(stride)]
-        return places
+            for number in range(per_lane):
+                head = self.lane * per_lane + number
+                exists = mask & (head < heads)
+                entries += [(head * stride + (start + entry), exists) for entry in range(stride)]
+        return entries
 
-    def _head(self, head: Lane) -> list[Lane]:
-        """Where the entries of one head lie in a flat vector."""
+    def _head_indices(self, head: Lane) -> list[Lane]:
+        """The indices of one head's entries in a flat vector."""
         return [
             head * stride + (start + entry)
             for _, start, stride in self._parts()
@@ -152,7 +150,7 @@ class Block:
         ]
 
     def _parts(self) -> list[tuple[int, int, int]]:
-        """The heads of every weight, where its entries begin, and how many each head has."""
+        """For every named weight its heads, its offset, and the entries of each head."""
         shapes = [shape for _, shape in self.layout.shapes]
         starts = accumulate(map(prod, shapes), initial=0)
         return [

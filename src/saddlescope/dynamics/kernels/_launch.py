@@ -1,4 +1,4 @@
-"""Running a kernel over all trajectories of a state, which it changes in place."""
+"""Running a kernel over all trajectories of a state, in place."""
 
 from __future__ import annotations
 
@@ -27,44 +27,43 @@ def launch(
     state: State,
     budget: Int[Array, ""],
 ) -> State:
-    """The state after `body` has run for every block of its trajectories.
+    """Run `body` for every block of trajectories and return the new state.
 
-    `body(problem, state, block, budget)` finds the problem's and the state's arrays in memory, with
-    an axis of trajectories in front, of one where all share them, and writes into the state's.
+    `body(problem, state, block, budget)` gets references to the arrays, each with a leading axis of
+    trajectories, of length one where all share a problem, and writes into those of the state.
     """
     kernel = problem.kernel
     assert isinstance(kernel, Kernel)
     rows = jax.tree.leaves(state)[0].shape[0]
-    numbers = problem
+    with_rows = problem
     if not problem.has_rows:
-        numbers = jax.tree.map(lambda leaf: leaf[None], problem)
-    given, form = jax.tree.flatten(numbers)
+        with_rows = jax.tree.map(lambda leaf: leaf[None], problem)
+    parameters, problem_structure = jax.tree.flatten(with_rows)
     leaves, structure = jax.tree.flatten(state)
-    # Records of no weights are an array of no size, which has no place in memory.
-    written = [place for place, leaf in enumerate(leaves) if leaf.size]
+    # A kernel takes no empty arrays, such as the path of a run that keeps no weights.
+    written = [index for index, leaf in enumerate(leaves) if leaf.size]
     steps = jnp.minimum(budget, _MOST_STEPS).astype(jnp.int32)[None]
 
     def run(*refs: Ref) -> None:
-        inputs, outputs = refs[: 1 + len(given)], refs[1 + len(given) + len(written) :]
-        own = list(leaves)
-        for place, ref in zip(written, outputs, strict=True):
-            own[place] = ref
+        inputs, outputs = refs[: 1 + len(parameters)], refs[1 + len(parameters) + len(written) :]
+        state_refs = list(leaves)
+        for index, ref in zip(written, outputs, strict=True):
+            state_refs[index] = ref
         body(
-            jax.tree.unflatten(form, inputs[1:]),
-            jax.tree.unflatten(structure, own),
-            Block.here(kernel, problem.layout, rows),
+            jax.tree.unflatten(problem_structure, inputs[1:]),
+            jax.tree.unflatten(structure, state_refs),
+            Block.current(kernel, problem.layout, rows),
             inputs[0][0],
         )
 
-    parameters = triton.CompilerParams(num_warps=kernel.warps, num_stages=1)
     moved = pl.pallas_call(
         run,
         grid=(-(-rows // kernel.block),),
         out_shape=[jax.ShapeDtypeStruct(leaves[at].shape, leaves[at].dtype) for at in written],
-        input_output_aliases={1 + len(given) + at: at for at in range(len(written))},
-        compiler_params=parameters,
+        input_output_aliases={1 + len(parameters) + at: at for at in range(len(written))},
+        compiler_params=triton.CompilerParams(num_warps=kernel.warps, num_stages=1),
         interpret=kernel.is_interpreted,
-    )(steps, *given, *(leaves[at] for at in written))
+    )(steps, *parameters, *(leaves[at] for at in written))
     for at, leaf in zip(written, moved, strict=True):
         leaves[at] = leaf
     return jax.tree.unflatten(structure, leaves)

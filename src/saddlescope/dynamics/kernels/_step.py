@@ -1,4 +1,4 @@
-"""One step of Tsitouras' method in lanes: its stages, its error, and what lies inside it."""
+"""One step of Tsitouras' method in lanes: its stages, error and interpolation."""
 
 from __future__ import annotations
 
@@ -14,84 +14,84 @@ from saddlescope.dynamics.kernels._landscape import Landscape
 from saddlescope.dynamics.kernels._lanes import Block, Lane
 from saddlescope.dynamics.methods._solver import ERROR, STAGES, combine
 
-# Errors and step sizes need few digits, and roots and logarithms of many are long programs.
+# Errors and step sizes need few digits; float64 roots and logarithms make long programs.
 COARSE = jnp.float32
-# Stages that a turn of the loop takes. On an H200, with D = 4, H = 5 and drops found on the way, 2,
-# 3 and 6 of them gave 88, 115 and 144 thousand starts a second, compiled in 14, 21 and 75 seconds.
-_TOGETHER = 3
+# Stages in one iteration of the loop. On an H200, with D = 4, H = 5 and drops noted, 2, 3 and 6 of
+# them gave 88, 115 and 144 thousand starts a second, compiled in 14, 21 and 75 seconds.
+_UNROLLED = 3
 
 Vector: TypeAlias = Sequence[Lane]
 
 
-def stretch(
-    block: Block, width: Lane, places: tuple[Vector, Vector], slopes: list[list[Lane]]
+def stiffness(
+    block: Block, width: Lane, points: tuple[Vector, Vector], slopes: list[list[Lane]]
 ) -> Lane:
-    """The width of a step times the steepness λ that it met.
+    """h|λ|: the width of a step times the dominant rate λ.
 
-    Both last stages are at the step's end: their slopes differ by λ times what they do.
+    The last two stages are both at the step's end; their slopes differ by λ times their distance.
     """
-    last, after = places
-    apart = squares(block, _coarse(after, last))
-    turned = squares(block, _coarse(slopes[-1], slopes[-2]))
-    stretch = width.astype(COARSE) * jnp.sqrt(turned / jnp.where(apart > 0, apart, 1.0))
-    return jnp.where(stretch < jnp.inf, stretch, 0.0)
+    last, after = points
+    distance = squares(block, _coarse_difference(after, last))
+    change = squares(block, _coarse_difference(slopes[-1], slopes[-2]))
+    stiffness = width.astype(COARSE) * jnp.sqrt(change / jnp.where(distance > 0, distance, 1.0))
+    return jnp.where(stiffness < jnp.inf, stiffness, 0.0)
 
 
 def stages(
     landscape: Landscape, start: list[Lane], slope: list[Lane], width: Lane
 ) -> tuple[list[list[Lane]], list[Lane], list[Lane], Matrix]:
-    """The slopes at all stages of a step, where the last two stages stand, and W at its end.
+    """The slopes at all stages of a step, the points of the last two stages, and W at its end.
 
-    A loop takes some in a turn, with coefficients of zero for the slopes to come.
+    A loop takes `_UNROLLED` stages at a time, with zero coefficients for slopes still to come.
     """
-    turns = len(STAGES) // _TOGETHER
+    iterations = len(STAGES) // _UNROLLED
 
-    def coefficient(turn: Array, first: int, number: int) -> Array:
-        chosen = jnp.zeros((), width.dtype)
-        for own, row in enumerate(STAGES[first::_TOGETHER]):
+    def coefficient(iteration: Array, first: int, number: int) -> Array:
+        value = jnp.zeros((), width.dtype)
+        for at, row in enumerate(STAGES[first::_UNROLLED]):
             if number < len(row):
-                chosen = jnp.where(turn == own, jnp.asarray(row[number], width.dtype), chosen)
-        return chosen
+                value = jnp.where(iteration == at, jnp.asarray(row[number], width.dtype), value)
+        return value
 
-    def some(turn: Array, carry: PyTree[Array]) -> PyTree[Array]:
-        slopes, _, place, effective_map = carry
+    def take_stages(iteration: Array, carry: PyTree[Array]) -> PyTree[Array]:
+        slopes, _, point, effective_map = carry
         slopes = list(slopes)
-        for stage in range(_TOGETHER):
-            known = slopes[: 1 + stage + _TOGETHER * (turns - 1)]
-            row = [coefficient(turn, stage, number) for number in range(len(known))]
-            last, place = place, _combined(start, width, row, known)
-            effective_map = landscape.effective_map(place)
-            new = landscape.velocity(place, effective_map)
-            for own in range(turns):
-                number = 1 + stage + _TOGETHER * own
+        for stage in range(_UNROLLED):
+            known = slopes[: 1 + stage + _UNROLLED * (iterations - 1)]
+            row = [coefficient(iteration, stage, number) for number in range(len(known))]
+            last, point = point, _combined(start, width, row, known)
+            effective_map = landscape.effective_map(point)
+            new = landscape.velocity(point, effective_map)
+            for at in range(iterations):
+                number = 1 + stage + _UNROLLED * at
                 pairs = zip(new, slopes[number], strict=True)
-                slopes[number] = [jnp.where(turn == own, a, b) for a, b in pairs]
-        return slopes, last, place, effective_map
+                slopes[number] = [jnp.where(iteration == at, a, b) for a, b in pairs]
+        return slopes, last, point, effective_map
 
     unknown = [[width] * landscape.heads.dimension] * landscape.heads.dimension
     begun = [slope] * (1 + len(STAGES)), start, start, unknown
-    slopes, last, end, effective_map = jax.lax.fori_loop(0, turns, some, begun)
+    slopes, last, end, effective_map = jax.lax.fori_loop(0, iterations, take_stages, begun)
     return slopes, last, end, effective_map
 
 
 def _combined(
     start: Vector, width: Lane, coefficients: Sequence[Lane], slopes: Sequence[Vector]
 ) -> list[Lane]:
-    """The start, moved by so much of every slope."""
+    """The start, moved by a linear combination of slopes."""
     return [
-        one + width * sum(c * slope for c, slope in zip(coefficients, own, strict=True))
-        for one, *own in zip(start, *slopes, strict=True)
+        entry + width * sum(c * slope for c, slope in zip(coefficients, stages, strict=True))
+        for entry, *stages in zip(start, *slopes, strict=True)
     ]
 
 
-def _coarse(one: Vector, other: Vector) -> list[Lane]:
-    """The difference of two vectors, in few digits."""
-    return [(a - b).astype(COARSE) for a, b in zip(one, other, strict=True)]
+def _coarse_difference(left: Vector, right: Vector) -> list[Lane]:
+    """The difference of two vectors, in `COARSE` precision."""
+    return [(a - b).astype(COARSE) for a, b in zip(left, right, strict=True)]
 
 
 def squares(block: Block, vector: Vector) -> Lane:
     """The sum of squares over a trajectory's lanes."""
-    squares = [one * one for one in vector]
+    squares = [entry * entry for entry in vector]
     return block.total(sum(squares[1:], squares[0]))
 
 
@@ -103,18 +103,18 @@ def error(
     slopes: list[list[Lane]],
     control: tuple[Lane, Lane, Lane],
 ) -> Lane:
-    """The root mean square of a step's error, in units of what it may be off by."""
-    rtol, atol, size = (one.astype(COARSE) for one in control)
+    """The root mean square of a step's error, in units of the tolerance."""
+    rtol, atol, size = (value.astype(COARSE) for value in control)
     scaled = []
-    for one, other, *own in zip(before, after, *slopes, strict=True):
-        largest = jnp.maximum(jnp.abs(one), jnp.abs(other)).astype(COARSE)
+    for old, new, *stages in zip(before, after, *slopes, strict=True):
+        largest = jnp.maximum(jnp.abs(old), jnp.abs(new)).astype(COARSE)
         allowed = atol + rtol * largest
-        scaled.append((width * combine(ERROR, list(own))).astype(COARSE) / allowed)
+        scaled.append((width * combine(ERROR, list(stages))).astype(COARSE) / allowed)
     return jnp.sqrt(squares(block, scaled) / size)
 
 
 def interpolation(at: Lane) -> tuple[Lane, ...]:
-    """How much of each slope there is at a share of the step (Tsitouras 2011)."""
+    """The coefficient of each slope at a share of the step (Tsitouras 2011)."""
     square = at * at
     return (
         -1.0530884977290216

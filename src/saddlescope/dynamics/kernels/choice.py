@@ -1,4 +1,4 @@
-"""Which ensembles a kernel carries out, and how it divides them among lanes."""
+"""Which ensembles run in a kernel, and how it divides them among lanes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from saddlescope.risk import AbstractRisk, DiagonalRisk
 if TYPE_CHECKING:
     from saddlescope.dynamics.methods.base import AbstractMethod
 
-# Numbers of a trajectory that a lane keeps in registers: its weights, and for a flow the slopes of
-# a step too. A lane that holds more spills, and its program takes long to compile.
+# The most entries of a trajectory that a lane keeps in registers: its weights, for a flow with the
+# slopes of a step beside them. A lane that holds more spills, and its program compiles slowly.
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
-# Written out head by head, programs of larger maps take minutes to compile. The steps alone with
-# one head at a time, tried on an H200, compiled in three seconds and came to half the rate of a
-# kernel written by hand.
+# With all heads unrolled, programs of larger maps take minutes to compile. One head at a time, the
+# steps alone compiled in three seconds on an H200, at half the rate of a hand-written kernel.
 _MOST_DIMENSIONS, _MOST_IN_MEMORY = 4, 8
-# What a lane holds of one head then, beside its map.
+# The most entries of one head that a lane then holds beside the map.
 _MOST_OF_A_HEAD = 17
-# Those of a warp, which wait for each other least.
+# A warp.
 _MOST_LANES = 32
-# On an H200 the kernel of a descent takes eight seconds to compile. That of a flow takes twenty,
-# and saves 90 µs a start on the way to t = 20 000.
+# On an H200 a descent kernel takes eight seconds to compile. A flow kernel takes twenty, and saves
+# 90 µs a start in a run to t = 20 000.
 _FEWEST_FLOWS, _FEWEST_DESCENTS = 2**18, 1024
 
 
@@ -36,14 +35,14 @@ class Kernel:
     """How an ensemble is divided: a block of trajectories, and the heads of each among lanes."""
 
     lanes: int
-    """How many lanes share the heads of a trajectory; a power of two."""
+    """Lanes that share the heads of a trajectory; a power of two."""
     block: int
     """Trajectories in a block; a power of two."""
     warps: int
     is_interpreted: bool = False
-    """Whether Pallas' interpreter runs it, which needs no GPU."""
+    """Whether it runs in Pallas' interpreter, without a GPU."""
     in_memory: bool = False
-    """Whether heads stay in memory and one after another comes into registers."""
+    """Whether heads stay in memory and are loaded into registers one at a time."""
 
     def heads(self, layout: Layout) -> int:
         """How many heads a lane holds."""
@@ -57,10 +56,11 @@ def choose_kernel(
     layout: Layout,
     rows: int,
 ) -> Kernel | None:
-    """The kernel for an ensemble of `rows`, None where XLA does better or there is no GPU.
+    """The kernel for an ensemble of `rows`, None where XLA is better or there is no GPU.
 
-    Linear attention in the common eigenbasis, with a map small enough for the registers, and enough
-    trajectories to be worth the compiling; `methods`, of one class, are those of its settings.
+    Kernels run linear attention in a common eigenbasis whose map fits into registers, where there
+    are enough trajectories to be worth compiling for. `methods` are those of the ensemble's
+    settings, all of one class.
     """
     if jax.default_backend() != "gpu" or not all(method.has_kernel for method in methods):
         return None
@@ -71,8 +71,8 @@ def choose_kernel(
         return None
     if layout.dimension > _MOST_DIMENSIONS:
         is_small = layout.dimension <= _MOST_IN_MEMORY and layout.size // heads <= _MOST_OF_A_HEAD
-        # In float64 the map and what bends it are more than all registers hold: Triton's compiler
-        # was at it for eleven minutes without an end, where float32 took three.
+        # In float64 the map and its curvature exceed all registers: Triton's compiler had not
+        # finished after eleven minutes, where float32 took three.
         is_small &= all(method.precision == "float32" for method in methods)
         return None if is_flow or not is_small else Kernel(1, block=128, warps=4, in_memory=True)
     most = _MOST_OF_FLOW if is_flow else _MOST_OF_DESCENT

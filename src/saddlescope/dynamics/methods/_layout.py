@@ -1,4 +1,4 @@
-"""Named weights as one flat vector, which the compiled loops work on."""
+"""Named weights as the flat vector that compiled loops work on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from saddlescope.checks import AnyArray
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each named weight lies in the flat vector."""
+    """Where each named weight is in the flat vector."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     dimension: int
@@ -31,21 +31,24 @@ class Layout:
         return sum(math.prod(shape) for _, shape in self.shapes)
 
     @property
-    def by_head(self) -> AnyArray:
-        """Where the weights of each head lie, [H, m], if heads are the first axis of each."""
-        heads, places = self.shapes[0][1][0], np.arange(self.size)
-        parts = self.unpack(places).values()
+    def head_indices(self) -> AnyArray:
+        """The indices of each head's weights, [H, m]; every weight must have heads first."""
+        heads, indices = self.shapes[0][1][0], np.arange(self.size)
+        parts = self.unpack(indices).values()
         return np.concatenate([part.reshape(heads, -1) for part in parts], axis=1)
 
-    def places_in(self, larger: Layout) -> AnyArray:
-        """Where each of the weights lies in the flat vector of a layout that they fit in, [n]."""
-        places, start = [], 0
-        for (name, own), (other, shape) in zip(self.shapes, larger.shapes, strict=True):
+    def indices_in(self, larger: Layout) -> AnyArray:
+        """The index of each weight in the flat vector of a larger layout, [n]."""
+        indices, start = [], 0
+        for (name, shape), (other, larger_shape) in zip(self.shapes, larger.shapes, strict=True):
             assert name == other
-            inside = np.ravel_multi_index(np.indices(own), shape) if own else np.zeros(1, int)
-            places.append(start + inside.reshape(-1))
-            start += math.prod(shape)
-        return np.concatenate(places)
+            if shape:
+                inside = np.ravel_multi_index(np.indices(shape), larger_shape)
+            else:
+                inside = np.zeros(1, int)
+            indices.append(start + inside.reshape(-1))
+            start += math.prod(larger_shape)
+        return np.concatenate(indices)
 
     def pack(self, weights: Weights) -> Array:
         """Flatten named weights along the last axis."""
@@ -58,9 +61,9 @@ class Layout:
         return vector
 
     def unpack(self, vector: Array) -> Weights:
-        """Name the parts of a flat vector, whatever axes come before its last one."""
-        borders = accumulate((math.prod(shape) for _, shape in self.shapes), initial=0)
+        """Split the last axis of an array into named weights."""
+        offsets = accumulate((math.prod(shape) for _, shape in self.shapes), initial=0)
         return {
             name: vector[..., start:stop].reshape(*vector.shape[:-1], *shape)
-            for (name, shape), (start, stop) in zip(self.shapes, pairwise(borders), strict=True)
+            for (name, shape), (start, stop) in zip(self.shapes, pairwise(offsets), strict=True)
         }

@@ -1,4 +1,4 @@
-"""What is noted of each seed along its way, in place of records: its drops, levels and order."""
+"""Events noted inside the compiled loop in place of records: drops, levels, order of learning."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from saddlescope.dynamics.methods._ensemble import over_rows
 if TYPE_CHECKING:
     from saddlescope.dynamics.methods._problem import Problem
 
-# Halvings of a step in which a level is passed: to the last digits of its place in the step.
+# Bisections of a step to find where it crosses a level: enough for the last digits.
 _HALVINGS = 50
 
 
 class Marks(eqx.Module):
-    """What is looked out for; NaN is never passed."""
+    """The thresholds to watch for; NaN is never crossed."""
 
     middles: Float[Array, "*S M"]
-    """The losses midway between one level and the next, in falling order."""
+    """The losses midway between successive levels, in falling order."""
     halves: Float[Array, "*S E"]
-    """The effective map's diagonal where each direction has brought half of what it can bring."""
+    """The effective map's diagonal where each direction has given half of its gain in loss."""
 
     def by_row(self) -> tuple[Float[Array, "R M"], Float[Array, "R E"]]:
-        """Both, with an axis of rows in front: of one, where all look out for the same."""
+        """Both with a leading row axis, of length one where all rows share them."""
         return jnp.atleast_2d(self.middles), jnp.atleast_2d(self.halves)
 
 
 class Notes(eqx.Module):
-    """What was seen of it."""
+    """What has been noted of each seed so far."""
 
     loss: Float[Array, " S"]
     """The latest loss."""
     diagonal: Float[Array, "S E"]
     """The latest diagonal of the effective map."""
     drops: Float[Array, "S M"]
-    """When each middle was first passed, on the method's clock; NaN while it was not, minus
-    infinity where the start lies below it."""
+    """When each middle was first crossed, on the method's clock; NaN if not yet, minus infinity if
+    the start was already below it."""
     learned: Float[Array, "S E"]
-    """When each direction first had brought its half; likewise."""
+    """When each direction first reached its half; likewise."""
     levels: Float[Array, "S L"]
-    """The loss where it changed least, before the first drop, between two, after the last."""
+    """The loss where it changed least: before the first drop, between drops, after the last."""
     changes: Float[Array, "S L"]
-    """How much it changed there, in one unit of the clock."""
+    """How fast it changed there, per unit of the clock."""
 
     @classmethod
     def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Notes:
-        """At the start."""
+        """The notes at the start."""
         assert problem.marks is not None
         middles, halves = problem.marks.by_row()
-        loss, diagonal = _look(problem, weights)
-        # Of the type that they will have: with a weak one the second segment would compile anew.
+        loss, diagonal = _loss_and_diagonal(problem, weights)
+        # Strongly typed: weak types would make the second segment compile again.
         before, never = (jnp.asarray(value, loss.dtype) for value in (-jnp.inf, jnp.nan))
         return cls(
             loss=loss,
@@ -66,7 +66,7 @@ class Notes(eqx.Module):
         )
 
     def first(self, marks: Marks) -> Notes:
-        """Those on the first marks, as many as there are of these."""
+        """The notes on the first marks, as many as `marks` has."""
         middles, halves = marks.middles.shape[-1], marks.halves.shape[-1]
         return eqx.tree_at(
             lambda at: (at.diagonal, at.drops, at.learned, at.levels, at.changes),
@@ -88,34 +88,35 @@ class Notes(eqx.Module):
         weights: Float[Array, "S n"],
         changes: tuple[Float[Array, " S"], Float[Array, " S"]] | None = None,
     ) -> Notes:
-        """After a step of the seeds in `moved`, from one time to another, that ended at weights.
+        """The notes after a step of the seeds in `moved`, over the times `step`, to `weights`.
 
-        `changes` are the loss's derivatives at both ends; without them it goes straight.
+        `changes` are the derivatives of the loss at both ends; without them it is interpolated
+        linearly.
         """
         assert problem.marks is not None
         middles, halves = problem.marks.by_row()
         begin, end = step
-        loss, diagonal = _look(problem, weights)
+        loss, diagonal = _loss_and_diagonal(problem, weights)
         width = end - begin
         if changes is None:
             changes = ((loss - self.loss) / width,) * 2
-        passed = _first(self.drops, moved) & (loss[:, None] <= middles)
-        ends = tuple(one[:, None] for one in (self.loss, loss, width, *changes))
-        found = jax.lax.cond(
-            passed.any(),
-            lambda: begin[:, None] + width[:, None] * passing(middles, *ends),
+        crossed = _not_yet(self.drops, moved) & (loss[:, None] <= middles)
+        ends = tuple(value[:, None] for value in (self.loss, loss, width, *changes))
+        times = jax.lax.cond(
+            crossed.any(),
+            lambda: begin[:, None] + width[:, None] * crossing(middles, *ends),
             lambda: self.drops,
         )
-        reached = _first(self.learned, moved) & (diagonal >= halves)
+        reached = _not_yet(self.learned, moved) & (diagonal >= halves)
         share = (halves - self.diagonal) / (diagonal - self.diagonal)
-        # The last step of a flow ends beyond its end.
+        # A flow's last step goes beyond its end.
         inside = moved & (end <= problem.grid[..., -1].astype(float))
         flatter = _at_level(loss, middles) & (jnp.abs(changes[1])[:, None] < self.changes)
         flatter = flatter & inside[:, None]
         return Notes(
             loss=jnp.where(moved, loss, self.loss),
             diagonal=jnp.where(moved[:, None], diagonal, self.diagonal),
-            drops=jnp.where(passed, found, self.drops),
+            drops=jnp.where(crossed, times, self.drops),
             learned=jnp.where(reached, begin[:, None] + width[:, None] * share, self.learned),
             levels=jnp.where(flatter, loss[:, None], self.levels),
             changes=jnp.where(flatter, jnp.abs(changes[1])[:, None], self.changes),
@@ -123,33 +124,33 @@ class Notes(eqx.Module):
 
 
 def _at_level(loss: Float[Array, " S"], middles: Float[Array, "R M"]) -> Bool[Array, "S L"]:
-    """Which level each seed is at: it lies below so many middles."""
+    """Which level each seed is at: the number of middles that it is below."""
     below = (loss[:, None] <= middles).sum(-1)
     return jnp.arange(middles.shape[-1] + 1)[None] == below[:, None]
 
 
-def _first(noted: Float[Array, "S M"], moved: Bool[Array, " S"]) -> Bool[Array, "S M"]:
+def _not_yet(noted: Float[Array, "S M"], moved: Bool[Array, " S"]) -> Bool[Array, "S M"]:
     return jnp.isnan(noted) & moved[:, None]
 
 
-def _look(
+def _loss_and_diagonal(
     problem: Problem, weights: Float[Array, "S n"]
 ) -> tuple[Float[Array, " S"], Float[Array, "S E"]]:
-    """The loss of every row, and as much of the effective map's diagonal as is looked out for."""
+    """Each row's loss and the watched part of its effective map's diagonal."""
 
-    def one(own: Problem, vector: Float[Array, " n"]) -> tuple[Array, Array]:
-        assert own.marks is not None
-        named = own.layout.unpack(vector)
-        if own.marks.halves.size == 0:
-            return own.risk.loss(own.model, named), jnp.zeros_like(own.marks.halves)
-        effective_map = own.model.coefficients(named, own.risk.gain)  # type: ignore[attr-defined]
-        return own.risk.map_loss(effective_map), effective_map.diagonal()  # type: ignore[attr-defined]
+    def of_row(problem: Problem, vector: Float[Array, " n"]) -> tuple[Array, Array]:
+        assert problem.marks is not None
+        named = problem.layout.unpack(vector)
+        if problem.marks.halves.size == 0:
+            return problem.risk.loss(problem.model, named), jnp.zeros_like(problem.marks.halves)
+        effective_map = problem.model.coefficients(named, problem.risk.gain)  # type: ignore[attr-defined]
+        return problem.risk.map_loss(effective_map), effective_map.diagonal()  # type: ignore[attr-defined]
 
-    looked: tuple[Array, Array] = over_rows(one, problem, weights)
-    return looked
+    values: tuple[Array, Array] = over_rows(of_row, problem, weights)
+    return values
 
 
-def passing(
+def crossing(
     levels: Float[Array, "#..."],
     begin: Float[Array, "#..."],
     end: Float[Array, "#..."],
@@ -157,11 +158,11 @@ def passing(
     first: Float[Array, "#..."],
     last: Float[Array, "#..."],
 ) -> Float[Array, "..."]:
-    """Where in a step the cubic through its ends, with their slopes, falls to each level."""
+    """Where in a step, from 0 to 1, the cubic Hermite interpolant falls to each level."""
     first, last = first * width, last * width
 
-    def halve(_: Int[Array, ""], between: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = between
+    def halve(_: Int[Array, ""], bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bracket
         at = (low + high) / 2
         height = (
             (1 + 2 * at) * (1 - at) ** 2 * begin

@@ -1,4 +1,4 @@
-"""What is to be computed, of one setting or of a row each, and what every method records of it."""
+"""What a compiled loop works on: the problem, and the records that every method keeps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ State = TypeVar("State", bound="AbstractState")
 
 
 class Problem(eqx.Module, Generic[Rule]):
-    """What is to be computed. What may change without compiling anew is an array in it.
+    """What is to be computed; whatever may change without recompilation is an array.
 
-    It is the same for all rows of an ensemble, or, where it `has_rows`, every array in it has the
-    rows along its first axis, and a row is a seed of a setting of its own.
+    All rows of an ensemble share it; or, if it `has_rows`, the first axis of every array is the
+    row, and each row has a setting of its own.
     """
 
     model: AbstractAttention = eqx.field(static=True)
@@ -37,24 +37,24 @@ class Problem(eqx.Module, Generic[Rule]):
     keep_weights: bool = eqx.field(static=True)
     has_rows: bool = eqx.field(static=True)
     kernel: Kernel | None = eqx.field(static=True)
-    """The GPU kernel that carries it out, None where XLA does."""
+    """The GPU kernel that runs it, None for XLA."""
     rule: Rule
-    """How the weights move: what a method makes of its fields."""
+    """How the weights move: the method's fields as arrays."""
     sampler: AbstractSampler | None
-    """What draws fresh prompts, None where no step needs them."""
+    """Draws fresh prompts; None where no step needs them."""
     risk: AbstractRisk
     grid: Real[Array, "*S T"]
-    """When to record, on the method's own clock; the first entry is where the run begins."""
+    """When to record, on the method's clock; the run begins at the first entry."""
     points: Int[Array, " *S"]
-    """How many points the grid has; what comes after them repeats its end."""
+    """How many points the grid has; padding repeats the last."""
     size: Float[Array, " *S"]
-    """The number of weights, without those that only pad it; means divide by it."""
+    """The number of weights that means divide by, padding excluded."""
     pace: Float[Array, " *S"]
     """Units of the model's own time in one unit of flow time."""
     threshold: Float[Array, " *S"]
-    """A row whose recorded loss is at or below this has converged (minus infinity: never)."""
+    """A row has converged when its recorded loss is at or below this (minus infinity: never)."""
     marks: Marks | None
-    """What to look out for on the way, None where nothing is noted."""
+    """The events to note, None where none are."""
 
     def loss(self, vector: Float[Array, " n"]) -> Float[Array, ""]:
         """The loss of flat weights."""
@@ -70,33 +70,35 @@ class Problem(eqx.Module, Generic[Rule]):
 
     def losses(self, vectors: Float[Array, "S n"]) -> Float[Array, " S"]:
         """The loss of every row."""
-        losses: Float[Array, " S"] = over_rows(lambda own, at: own.loss(at), self, vectors)
+        losses: Float[Array, " S"] = over_rows(
+            lambda problem, row: problem.loss(row), self, vectors
+        )
         return losses
 
     def times(self, index: Int[Array, " S"]) -> Real[Array, " S"]:
-        """A point of every row's grid, the last one where there is none."""
+        """The grid time at each row's index, or the last one beyond the end."""
         times: Real[Array, " S"] = over_rows(
-            lambda own, at: own.grid[jnp.minimum(at, own.points - 1)], self, index
+            lambda problem, at: problem.grid[jnp.minimum(at, problem.points - 1)], self, index
         )
         return times
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """The input dimension D."""
         return self.layout.dimension
 
 
 class Records(eqx.Module):
-    """What every method's state keeps: the records so far and where each seed stands in them."""
+    """The records so far, and each seed's position in them."""
 
     index: Int[Array, " S"]
     """The next point of the grid to be recorded, [S]."""
     due: Real[Array, " S"]
-    """When that is, [S]; the end where all are recorded."""
+    """The time of that point, [S]; the end of the grid once all are recorded."""
     last: Float[Array, "S n"]
     """The weights at the latest record, [S, n]."""
     converged: Bool[Array, " S"]
-    """Whether a seed rests, [S]."""
+    """Whether a seed has converged, [S]."""
     failed: Bool[Array, " S"]
     """Whether a seed can go no further, [S]."""
     loss: Float[Array, "S T"]
@@ -104,13 +106,13 @@ class Records(eqx.Module):
     path: Float[Array, "S K n"]
     """The weights at every record, [S, T, n]; [S, 0, n] where they are not kept."""
     notes: Notes | None
-    """What was seen between records, None where nothing is looked out for."""
+    """Events noted between records, None where none are."""
 
     @classmethod
     def begin(cls, problem: Problem, weights: Float[Array, "S n"]) -> Records:
-        """The first point of the grid recorded, the others empty."""
-        # The weights themselves: a compiled function would return a copy of them.
-        return cls(last=weights, **_begun(problem, weights))
+        """Records with the first point of the grid written."""
+        # `last` is set here because a compiled function would return a copy.
+        return cls(last=weights, **_first_records(problem, weights))
 
     def write(
         self, problem: Problem, due: Bool[Array, " S"], weights: Float[Array, "S n"]
@@ -118,11 +120,11 @@ class Records(eqx.Module):
         """Record the weights of the seeds in `due` at the next point of their grid."""
         seeds = jnp.arange(due.shape[0])
         loss = problem.losses(weights)
-        # A seed that is not due writes beyond the end, which is dropped.
-        place = jnp.where(due, self.index, problem.grid.shape[-1])
+        # Seeds that are not due write out of bounds, which is dropped.
+        column = jnp.where(due, self.index, problem.grid.shape[-1])
         path = self.path
         if problem.keep_weights:
-            path = path.at[seeds, place].set(weights, mode="drop", unique_indices=True)
+            path = path.at[seeds, column].set(weights, mode="drop", unique_indices=True)
         index = self.index + due.astype(self.index.dtype)
         return Records(
             index=index,
@@ -130,7 +132,7 @@ class Records(eqx.Module):
             last=jnp.where(due[:, None], weights, self.last),
             converged=self.converged | (due & (loss <= problem.threshold)),
             failed=self.failed | (due & ~jnp.isfinite(loss)),
-            loss=self.loss.at[seeds, place].set(loss, mode="drop", unique_indices=True),
+            loss=self.loss.at[seeds, column].set(loss, mode="drop", unique_indices=True),
             path=path,
             notes=self.notes,
         )
@@ -141,8 +143,8 @@ class Records(eqx.Module):
 
 
 @compiled_in_haste
-def _begun(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
-    """All of the first records but the weights."""
+def _first_records(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
+    """The fields of the first records, without `last`."""
     seeds, points = weights.shape[0], problem.grid.shape[-1]
     path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
     loss = problem.losses(weights)
@@ -159,30 +161,30 @@ def _begun(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
 
 
 class AbstractState(eqx.Module):
-    """A run between two segments: a tree of arrays, the seeds along the first axis of each."""
+    """A run between two segments: arrays with the seed as their first axis."""
 
     records: eqx.AbstractVar[Records]
 
     @abc.abstractmethod
     def vectors(self) -> tuple[PyTree, ...]:
-        """Whatever has the weights along its last axis."""
+        """The leaves whose last axis is the flat weights."""
 
     def map_vectors(self: State, function: Callable[[PyTree], PyTree]) -> State:
-        """The state with a function applied to whatever has the weights along its last axis."""
+        """Apply a function to every leaf whose last axis is the flat weights."""
         moved = tuple(map(function, self.vectors()))
         return eqx.tree_at(lambda at: at.vectors(), self, moved)
 
     def with_points(self: State, points: int) -> State:
-        """The state with the first points of its records alone."""
+        """The state with only the first points of its records."""
         kept = (self.records.loss[:, :points], self.records.path[:, :points])
         return eqx.tree_at(lambda at: (at.records.loss, at.records.path), self, kept)
 
     def narrowed(self: State, layout: Layout) -> State:
-        """The state without what else is padded, of weights that have a layout of their own."""
+        """The state with any other padding removed, down to weights of this layout."""
         return self
 
     def with_marks(self: State, marks: Marks | None) -> State:
-        """The state with its notes on the first marks alone, as many as there are of these."""
+        """The state with notes on only the first marks, as many as `marks` has."""
         notes = self.records.notes
         if marks is None or notes is None:
             return self

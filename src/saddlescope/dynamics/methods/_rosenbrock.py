@@ -1,4 +1,4 @@
-"""Steinebach's Rodas5P: a Rosenbrock method of order 5 for where stability would bound the step."""
+"""Steinebach's Rodas5P: a Rosenbrock method of order 5 for stiff equations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from saddlescope.dynamics.methods._solver import AbstractFlowSolver, Dense
 
 _GAMMA = 0.21193756319429014
-# Where each stage looks, and what of the earlier ones mixes into it.
-_FIRST_STAGES = [
+# The coefficients a and C: increments of earlier stages in each stage's argument and right side.
+_A_FIRST = [
     [],
     [3.0],
     [2.849394379747939, 0.45842242204463923],
@@ -29,8 +29,8 @@ _FIRST_STAGES = [
         0.030198172008377946,
     ],
 ]
-_PLACES = [*_FIRST_STAGES, *[[*_FIRST_STAGES[-1], *[1.0] * last] for last in (1, 2, 3)]]
-_MIXING = [
+_A = [*_A_FIRST, *[[*_A_FIRST[-1], *[1.0] * last] for last in (1, 2, 3)]]
+_C = [
     [],
     [-14.155112264123755],
     [-17.97296035885952, -2.859693295451294],
@@ -62,14 +62,11 @@ _MIXING = [
     ],
     [],
 ]
-# After each move: where the next stage looks, and what mixes into it. The last looks at the end.
+# Both for the stage after each increment; the last stage is at the end of the step.
 _TABLES = np.array(
-    [
-        [[*row, *[0.0] * (8 - len(row))] for row in pair]
-        for pair in zip(_PLACES[1:], _MIXING[1:], strict=True)
-    ]
+    [[[*row, *[0.0] * (8 - len(row))] for row in pair] for pair in zip(_A[1:], _C[1:], strict=True)]
 )
-_BETWEEN = [
+_DENSE = [
     [
         25.948786856663858,
         -2.5579724845846235,
@@ -103,34 +100,34 @@ _BETWEEN = [
 ]
 
 
-class _Between(diffrax.AbstractLocalInterpolation):
-    """Rodas5P's interpolation inside a step, of order 4."""
+class _Interpolation(diffrax.AbstractLocalInterpolation):
+    """Rodas5P's interpolation within a step, of order 4."""
 
     t0: Any  # type: ignore[misc]
     t1: Any  # type: ignore[misc]
     y0: Array
     y1: Array
-    bends: Float[Array, "3 n"]
+    coefficients: Float[Array, "3 n"]
 
     def evaluate(self, t0: Any, t1: Any = None, left: bool = True) -> Any:
         if t1 is not None:
             return self.evaluate(t1) - self.evaluate(t0)
         share = (t0 - self.t0) / (self.t1 - self.t0)
-        first, second, third = self.bends
-        bent = (1 - share) * (first + share * (second + share * third))
-        return (1 - share) * self.y0 + share * (self.y1 + bent)
+        first, second, third = self.coefficients
+        correction = (1 - share) * (first + share * (second + share * third))
+        return (1 - share) * self.y0 + share * (self.y1 + correction)
 
 
 class Rodas5P(AbstractFlowSolver):
     """Rodas5P (Steinebach 2023) on a flat vector, with the exact Jacobian.
 
-    Eight stages with one matrix; stiffly accurate and L-stable, so that a rest costs nothing.
+    Eight stages with one matrix; stiffly accurate and L-stable, so that steps can grow at rest.
 
-    `args` makes what solves with $s - J$, from the place that the Jacobian is taken at and s.
+    `args(y, s)` returns a solver for $s - J(y)$.
     """
 
     is_stiff = True
-    interpolation_cls: ClassVar[Callable[..., Any]] = _Between
+    interpolation_cls: ClassVar[Callable[..., Any]] = _Interpolation
 
     def controller(
         self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
@@ -151,18 +148,20 @@ class Rodas5P(AbstractFlowSolver):
         solve = args(y0, 1 / (_GAMMA * width))
 
         def stage(index: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            _, slope, moves = carry
-            moves = moves.at[index].set(solve(slope))
-            place, mixed = (tables[index][:, :, None] * moves[None]).sum(1)
-            at = y0 + place
-            return at, terms.vf(t0, at, None) + mixed / width, moves
+            _, slope, increments = carry
+            increments = increments.at[index].set(solve(slope))
+            offset, mixed = (tables[index][:, :, None] * increments[None]).sum(1)
+            at = y0 + offset
+            return at, terms.vf(t0, at, None) + mixed / width, increments
 
-        # One copy of a stage in the program, which compiles in two thirds of the time.
-        moves = jnp.zeros((len(_TABLES), *y0.shape), y0.dtype)
+        # A loop keeps one copy of the stage in the program, which cuts a third off its compilation.
+        increments = jnp.zeros((len(_TABLES), *y0.shape), y0.dtype)
         tables = jnp.asarray(_TABLES, y0.dtype)
-        y1, slope, moves = jax.lax.fori_loop(0, len(_TABLES), stage, (y0, solver_state, moves))
-        error = moves[-1]
+        y1, slope, increments = jax.lax.fori_loop(
+            0, len(_TABLES), stage, (y0, solver_state, increments)
+        )
+        error = increments[-1]
         error = jnp.where(jnp.isfinite(y1).all(), error, jnp.inf)
-        bends = (jnp.asarray(_BETWEEN, y0.dtype)[:, :, None] * moves[None]).sum(1)
-        dense = {"y0": y0, "y1": y1, "bends": bends}
+        coefficients = (jnp.asarray(_DENSE, y0.dtype)[:, :, None] * increments[None]).sum(1)
+        dense = {"y0": y0, "y1": y1, "coefficients": coefficients}
         return y1, error, dense, slope, diffrax.RESULTS.successful

@@ -1,4 +1,4 @@
-"""The explicit method of the flow, and what it has in common with the one for stiff equations."""
+"""The explicit solver of the flow, and the interface that it shares with the stiff one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Dense: TypeAlias = dict[str, Any]
-"""What a step tells besides its end: all that interpolation inside it needs."""
+"""What interpolation within a step needs."""
 
 _TABLEAU = diffrax.Tsit5.tableau
 STAGES = [[float(entry) for entry in row] for row in _TABLEAU.a_lower]
 ERROR = [float(entry) for entry in _TABLEAU.b_error]
-# These coefficients keep the step steady where stability, not accuracy, bounds it: in the long rest
-# at a fixed point.
+# These coefficients keep the step size steady where stability, not accuracy, limits it: during the
+# long rest at a fixed point.
 PROPORTIONAL, INTEGRAL, SAFETY = 0.4, 0.2, 0.95
 
 
 def combine(coefficients: list[float], slopes: list[Any]) -> Any:
-    """The sum of slopes times coefficients, without those that are zero."""
+    """The linear combination of slopes, without zero terms."""
     return sum(c * slope for c, slope in zip(coefficients, slopes, strict=False) if c)
 
 
@@ -31,13 +31,13 @@ class AbstractFlowSolver(diffrax.AbstractAdaptiveSolver):
 
     term_structure: ClassVar = diffrax.AbstractTerm
     is_stiff: ClassVar[bool]
-    """Whether it is made for stiff equations."""
+    """Whether it is for stiff equations."""
 
     @abc.abstractmethod
     def controller(
         self, rtol: Array, atol: Array, norm: Callable[[Array], Array]
     ) -> diffrax.PIDController:
-        """What chooses its steps."""
+        """The step-size controller."""
 
     def order(self, terms: Any) -> int:
         return 5
@@ -56,12 +56,12 @@ class AbstractFlowSolver(diffrax.AbstractAdaptiveSolver):
 class UnrolledTsit5(AbstractFlowSolver):
     """`diffrax.Tsit5` on a flat vector, without diffrax's loop over stages.
 
-    The vector fields here cost less than a microsecond, so that the general stage loop would be
-    most of a step (measured: 23 µs a step against 9 at D = 4, H = 5, 6 seeds). Tableau, error
-    estimate and interpolation are diffrax's. The method's last stage is the next one's first.
+    The vector fields here cost less than a microsecond, so the general stage loop would take most
+    of a step (measured: 23 µs a step against 9 at D = 4, H = 5, 6 seeds). Tableau, error estimate
+    and interpolation are diffrax's. The last stage is the first of the next step.
 
-    `args` is a 1 that XLA cannot see through. Dividing by it keeps XLA from computing a stage anew
-    in each of its many uses, for a division is too dear to repeat (measured: a third of a step).
+    `args` is a 1 that XLA cannot fold. Dividing by it stops XLA from recomputing a stage in each of
+    its many uses, since a division is too expensive to repeat (measured: a third of a step).
     """
 
     is_stiff = False

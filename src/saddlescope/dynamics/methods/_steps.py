@@ -1,4 +1,4 @@
-"""What one step does: along the gradient, by an optax optimiser, on fresh prompts."""
+"""Kinds of step: along the gradient, by an optax optimiser, on fresh prompts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class GradientStep(AbstractStep):
 
     @staticmethod
     def of(rate: float) -> GradientStep:
-        """With the rate as an array: nothing is compiled anew for another one."""
+        """With the rate as an array, so that another rate needs no new compilation."""
         return GradientStep(jax.device_put(rate))
 
-    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+    def init(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         return ()
 
     def __call__(
@@ -49,14 +49,14 @@ class OptaxStep(AbstractStep):
 
     transform: optax.GradientTransformation = eqx.field(static=True)
     rate: Float[Array, " *S"] | None = None
-    """What multiplies its steps; None where the transformation has its rate in itself."""
+    """Multiplies the update; None where the transformation applies its own rate."""
 
     @staticmethod
     def of(transform: optax.GradientTransformation, rate: float) -> OptaxStep:
-        """With the rate as an array: nothing is compiled anew for another one."""
+        """With the rate as an array, so that another rate needs no new compilation."""
         return OptaxStep(transform, jax.device_put(rate))
 
-    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+    def init(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
         return self.transform.init(weights)
 
     def __call__(
@@ -75,7 +75,7 @@ class OptaxStep(AbstractStep):
 
 
 class FreshStep(AbstractStep):
-    """Another step, on prompts of its own."""
+    """An inner step on freshly drawn prompts."""
 
     inner: AbstractStep
     key: UInt32[Array, "*S words"]
@@ -83,11 +83,11 @@ class FreshStep(AbstractStep):
 
     @staticmethod
     def of(inner: AbstractStep, key: int, batch_size: int) -> FreshStep:
-        """Prompts drawn from a key, so many a step."""
+        """With `batch_size` prompts a step, drawn from a key."""
         return FreshStep(inner, jax.random.key_data(jax.random.key(key)), batch_size)
 
-    def remember(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
-        return seed, self.inner.remember(weights, seed)
+    def init(self, weights: Weights, seed: Int[Array, ""]) -> PyTree[Array]:
+        return seed, self.inner.init(weights, seed)
 
     def __call__(
         self,
@@ -110,20 +110,20 @@ def named_transform(
     name: str, learning_rate: float | None, options: tuple[tuple[str, float], ...]
 ) -> optax.GradientTransformation:
     """An optimiser by its name in optax."""
-    # One object for one name and rate: JAX would compile anew for another.
-    made: optax.GradientTransformation = getattr(optax, name)(learning_rate, **dict(options))
-    return made
+    # Cached because JAX would compile again for another, equal object.
+    transform: optax.GradientTransformation = getattr(optax, name)(learning_rate, **dict(options))
+    return transform
 
 
 def describe_transform(transform: optax.GradientTransformation) -> str:
-    """What tells a transformation apart, the same in every process: its functions and numbers."""
+    """A fingerprint of a transformation's functions and numbers, the same in every process."""
     parts = [_describe(function) for function in transform]
     name = transform.update.__qualname__.partition(".")[0]
     return f"{name} {hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"
 
 
 def _describe(value: object) -> object:
-    """Plain values for what an optimiser's functions hold; of a function its code and closure."""
+    """A plain description of a value; of a function, its code and closure."""
     if isinstance(value, FunctionType):
         code = value.__code__
         cells = [_describe(cell.cell_contents) for cell in value.__closure__ or ()]

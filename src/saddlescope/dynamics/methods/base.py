@@ -1,4 +1,4 @@
-"""What a training method offers to `train`: fields, a clock, and a state that advances."""
+"""The interface of training methods: fields, a clock, and a state that advances."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class AbstractMethod(abc.ABC):
     - `until`: the flow time at which the run ends.
     - `steps`: how many steps are taken.
     - `learning_rate`: η of W ← W − η ∂L/∂W.
-    - `converged`: a seed rests as soon as a recorded loss has come this close to the least possible
-      one, as a share of what there was to gain; its later records repeat that state.
+    - `converged`: a seed stops once its recorded loss is this close to the least possible one, as a
+      share of the total possible gain; its later records repeat that state.
     - `batch_size`: how many fresh prompts a step takes.
-    - `key`: what the prompts of an ensemble are drawn from, besides the seeds.
-    - `precision`: `float64`, or `float32` for speed; what is recorded has it too.
+    - `key`: the random key of the prompts, combined with each seed.
+    - `precision`: `float64`, or `float32` for speed; records have it too.
 
     >>> from saddlescope.setting.kinds import kinds_of
     >>> list(kinds_of("method"))  # what --method takes
@@ -52,7 +52,7 @@ class AbstractMethod(abc.ABC):
     @property
     @abc.abstractmethod
     def counts_steps(self) -> bool:
-        """Whether the method's own clock is the step, rather than the flow time."""
+        """Whether the method's clock counts steps rather than flow time."""
 
     @property
     def is_stochastic(self) -> bool:
@@ -61,17 +61,17 @@ class AbstractMethod(abc.ABC):
 
     @property
     def is_autonomous(self) -> bool:
-        """Whether the weights alone say how they move on, so that a path can be followed again."""
+        """Whether the weights alone determine how they move, so that a path can be retraced."""
         return self.has_flow_time and not self.is_stochastic
 
     @property
     def keeps_zeros(self) -> bool:
-        """Whether weights that are zero and feel no force stay so, whatever the others do."""
+        """Whether weights that are zero and feel no force stay zero, whatever the others do."""
         return self.is_autonomous
 
     @property
     def has_flow_time(self) -> bool:
-        """Whether the clock can be told in flow time, so that theory can predict times."""
+        """Whether the clock converts to flow time, so that theory can predict times."""
         return True
 
     @abc.abstractmethod
@@ -80,25 +80,25 @@ class AbstractMethod(abc.ABC):
 
     @abc.abstractmethod
     def shortened(self, end: float) -> AbstractMethod:
-        """The same method, to another last time or step, without resting at convergence."""
+        """The same method to another last time or step, without stopping at convergence."""
 
     def continues(self, earlier: AbstractMethod) -> bool:
-        """Whether the state of a run by another method can be carried on exactly by this one."""
+        """Whether this method can continue the state of another method's run exactly."""
         return False
 
     @property
     def has_kernel(self) -> bool:
-        """Whether a GPU kernel may carry it out."""
+        """Whether a GPU kernel may run it."""
         return False
 
     @property
     def slow_advice(self) -> str:
-        """What to change where a run would take more than a day."""
+        """What to change when a run would take more than a day."""
         return "take fewer steps"
 
     @abc.abstractmethod
     def rule(self, model: AbstractAttention, layout: Layout, group: int) -> eqx.Module:
-        """How a model's weights move, as arrays; `group` seeds advance together."""
+        """The method's fields as arrays, for a model whose seeds advance in groups of `group`."""
 
     @abc.abstractmethod
     def begin(
@@ -110,27 +110,27 @@ class AbstractMethod(abc.ABC):
     def prolong(
         self, problem: Problem, seeds: Int[Array, " S"], state: AbstractState
     ) -> AbstractState:
-        """The state of a finished run, made ready for a grid that begins where its own ended."""
+        """Extend a finished run to a grid that begins where its own ended."""
 
     @abc.abstractmethod
     def advance(
         self, problem: Problem, state: AbstractState, budget: int
     ) -> tuple[AbstractState, int]:
-        """Advance by at most about `budget` steps; the new state and the steps taken."""
+        """Advance by about `budget` steps or fewer; the new state and the steps taken."""
 
     @abc.abstractmethod
     def clock(self, state: AbstractState) -> AnyArray:
-        """How far each seed has come on the method's own clock, [S]."""
+        """Each seed's time on the method's clock, [S]."""
 
     def about(self, kernel: Kernel | None, state: AbstractState) -> dict[str, str]:
-        """What the method has to tell of a run, for the attributes of its dataset."""
+        """Attributes of a run's dataset that the method adds."""
         return {} if kernel is None else {"solver": "kernel"}
 
     @abc.abstractmethod
     def failures(
         self, problem: Problem, state: AbstractState, failed: AnyArray, starts: Float[Array, "F n"]
     ) -> list[str]:
-        """What happened to each failed seed, and the cure, in one line.
+        """What happened to each failed seed, and the cure, in one line each.
 
-        `failed` are their places in the ensemble, `starts` the initial weights of some of them.
+        `failed` are their indices in the ensemble, `starts` the initial weights of some of them.
         """

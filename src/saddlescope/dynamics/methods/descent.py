@@ -24,11 +24,11 @@ from saddlescope.dynamics.methods.base import PRECISIONS, AbstractMethod
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 
-# JAX counts in 32 bits where it computes in float32.
+# JAX has 32-bit integers where it computes in float32.
 _MOST_STEPS = {False: LARGEST_WHOLE_NUMBER, True: 2**31 - 1}
 
-# Optimisers of optax whose learning rate multiplies the whole step, weight by weight: they need no
-# program of their own for another rate, nor for weights that pad a smaller model.
+# Optax optimisers that work weight by weight and whose learning rate multiplies the whole step:
+# other rates and padded models can share their program.
 _ELEMENTWISE = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 class AbstractDescent(AbstractMethod):
-    """A method that goes step by step."""
+    """A method that takes steps."""
 
     steps: int
 
     @abc.abstractmethod
     def make_step(self) -> AbstractStep:
-        """What one step does."""
+        """One step, with the fields as arrays."""
 
     @property
     def end(self) -> float:
@@ -95,12 +95,12 @@ class AbstractDescent(AbstractMethod):
         rate = getattr(self, "learning_rate", np.inf) / 2
         rate = min(rate, _stepping.stable_rate(problem, starts))
         cure = f"learning_rate {rate:.2g}" if np.isfinite(rate) else "a smaller learning rate"
-        began = np.isfinite(np.asarray(state.records.loss[:, 0]))[failed]
+        begun_finite = np.isfinite(np.asarray(state.records.loss[:, 0]))[failed]
         return [
             f"diverged at step {step}; try {cure}"
-            if sound
-            else f"the loss is beyond {self.precision} at the start; try a smaller init_scale"
-            for step, sound in zip(steps.tolist(), began.tolist(), strict=True)
+            if finite
+            else f"the loss overflows {self.precision} at the start; try a smaller init_scale"
+            for step, finite in zip(steps.tolist(), begun_finite.tolist(), strict=True)
         ]
 
 
@@ -144,9 +144,9 @@ class GradientDescent(AbstractDescent):
 class StochasticGradientDescent(AbstractDescent):
     r"""Gradient descent on `batch_size` freshly drawn prompts a step.
 
-    On a law every step draws new prompts, on `Prompts` it draws rows of them. The recorded loss is
-    the exact one where it is known, else that on a fixed set of probe prompts. Seed s of an
-    ensemble draws prompts of its own, from s and `key`.
+    On a law every step draws new prompts; on `Prompts` it draws rows of them. The recorded loss is
+    exact where that is known, else the loss on a fixed set of probe prompts. Each seed of an
+    ensemble draws its own prompts, from the seed and `key`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -174,7 +174,7 @@ class StochasticGradientDescent(AbstractDescent):
         return True
 
     def shortened(self, end: float) -> StochasticGradientDescent:
-        raise InvalidInput("method", self, "a stochastic run cannot be followed again")
+        raise InvalidInput("method", self, "a stochastic run cannot be retraced")
 
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return 2 * self.learning_rate * unit * np.asarray(clock, dtype=np.float64)
@@ -188,16 +188,16 @@ class StochasticGradientDescent(AbstractDescent):
 @kind("method", "optimiser")
 @dataclass(frozen=True)
 class Optimiser(AbstractDescent):
-    """Any optax optimiser, by its name in optax or as it was made by hand.
+    """Any optax optimiser, by name or as an optax object.
 
     Full-batch on the exact loss, or on `batch_size` fresh prompts a step. The unit of time is the
     step: flow time has no meaning, and times are not predicted.
 
     - `optimiser`: a name in optax, which takes `learning_rate` and `options`; or an optax
-      optimiser. One made by hand is not saved with a run, only what tells it apart.
-    - `options`: what the named optimiser takes besides its learning rate.
-    - `label`: what tells an optimiser made by hand apart; by default its functions and their
-      numbers, which are the same in every process.
+      optimiser, of which only the `label` is saved with a run.
+    - `options`: further arguments of the named optimiser.
+    - `label`: identifies an optax optimiser; by default a hash of its functions and their numbers,
+      the same in every process.
 
     >>> Optimiser("adam", steps=1000, learning_rate=1e-3, options={"b1": .8}).transform is not None
     True
@@ -232,7 +232,7 @@ class Optimiser(AbstractDescent):
             raise InvalidInput("optimiser", self.optimiser, "must be an optax optimiser or a name")
 
     def written(self) -> dict[str, object]:
-        """The fields to be written down: of an optimiser made by hand its label alone."""
+        """The fields to save; an optimiser that is an optax object is saved as its label."""
         kept = self.optimiser if isinstance(self.optimiser, str) else None
         return {**vars(self), "optimiser": kept}
 
@@ -247,7 +247,7 @@ class Optimiser(AbstractDescent):
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether a step is its learning rate times what depends on each weight's own past."""
+        """Whether a step is the learning rate times a function of each weight's own past."""
         return self.optimiser in _ELEMENTWISE
 
     @property
@@ -263,7 +263,7 @@ class Optimiser(AbstractDescent):
         return False
 
     def shortened(self, end: float) -> Optimiser:
-        raise InvalidInput("method", self, "an optimiser with memory cannot be followed again")
+        raise InvalidInput("method", self, "an optimiser with memory cannot be retraced")
 
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return np.asarray(clock, dtype=np.float64)
@@ -291,19 +291,19 @@ def _named(method: Optimiser) -> optax.GradientTransformation:
         if type(value) in (int, float):
             number(f"options[{name!r}]", value)
     try:
-        made = named_transform(
+        transform = named_transform(
             str(method.optimiser), method.learning_rate, tuple(sorted(options.items()))
         )
     except Exception as wrong:
-        # Whatever optax makes of them.
+        # Optax may raise anything.
         raise InvalidInput("options", method.options, f"{method.optimiser}: {wrong}") from None
-    if not isinstance(made, optax.GradientTransformation):
-        raise InvalidInput("optimiser", method.optimiser, "is no optimiser of optax")
-    return made
+    if not isinstance(transform, optax.GradientTransformation):
+        raise InvalidInput("optimiser", method.optimiser, "is not an optax optimiser")
+    return transform
 
 
 def _check(method: AbstractDescent, *positive: str) -> None:
-    """Validate the fields that step-wise methods share, and settle their types."""
+    """Validate and convert the fields that step-wise methods share."""
     for field in positive:
         if getattr(method, field) is not None:
             object.__setattr__(method, field, number(field, getattr(method, field), above=0.0))

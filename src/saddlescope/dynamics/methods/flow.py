@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from saddlescope.dynamics.methods._problem import Problem
 
 
-# Roundings of float32 come to about a hundredth of this in a step.
+# Rounding errors of a float32 step are about a hundredth of this.
 _LEAST_RTOL = 1e-5
-# Weights that are learned are of order one.
+# Learned weights are of order one.
 _LARGE = 100.0
 
 
@@ -34,14 +34,14 @@ class GradientFlow(AbstractMethod):
     r"""Gradient flow $\tau\dot w = -\frac12\partial L/\partial w$ with τ = 1, to time `until`.
 
     An adaptive method of order five keeps the local error within `rtol` and `atol`. It is explicit
-    (Tsitouras) until stability rather than accuracy bounds its steps, as in a long rest at a fixed
-    point; from there on, where that pays, it is one for stiff equations (Rodas5P).
+    (Tsitouras) until stability rather than accuracy limits its steps, as during a long rest at a
+    fixed point; from then on, where that is cheaper, a stiff method (Rodas5P) takes over.
 
-    - `rtol`: the relative error that a step may make.
-    - `atol`: the absolute error that a step may make.
+    - `rtol`: the relative error allowed in a step.
+    - `atol`: the absolute error allowed in a step.
     - `solver`: `auto`, or `explicit` or `stiff` throughout.
 
-    In `float32`, `rtol` is 1e-5 or more.
+    In `float32`, `rtol` must be at least 1e-5.
 
     >>> GradientFlow(until=20_000).rtol
     1e-08
@@ -86,7 +86,7 @@ class GradientFlow(AbstractMethod):
 
     @property
     def slow_advice(self) -> str:
-        return "steps must be short where weights are large: try a smaller init_scale or until"
+        return "large weights need short steps: try a smaller init_scale or until"
 
     def flow_time(self, clock: AnyArray, unit: float) -> FloatArray:
         return np.asarray(clock, dtype=np.float64)
@@ -137,20 +137,20 @@ class GradientFlow(AbstractMethod):
     def failures(  # type: ignore[override]
         self, problem: Problem, state: FlowState, failed: AnyArray, starts: Float[Array, "F n"]
     ) -> list[str]:
-        from saddlescope.dynamics.methods._integration import PATIENT_STEPS
+        from saddlescope.dynamics.methods._integration import STALL_STEPS
 
         times, steps = self.clock(state)[failed], np.asarray(state.solver.steps)[failed]
-        # Small weights need small steps only where times have no digits left for them.
-        coarse = np.abs(np.asarray(state.solver.weights)[failed]).max(axis=-1) < _LARGE
+        # Weights of ordinary size run out of steps only where the spacing of floats is too coarse.
+        is_coarse = np.abs(np.asarray(state.solver.weights)[failed]).max(axis=-1) < _LARGE
         reasons = {
             False: f"the weights are too large for {self.precision}; try a smaller init_scale",
-            True: f"{self.precision} tells times there no further apart; try a larger init_scale",
+            True: f"{self.precision} resolves no shorter step there; try a larger init_scale",
         }
         return [
-            f"{taken} steps came no further than time {time:.6g}; {self.slow_advice}"
-            if taken >= PATIENT_STEPS
-            else f"no step was small enough at time {time:.6g}: {reasons[late]}"
-            for time, taken, late in zip(
-                times.tolist(), steps.tolist(), coarse.tolist(), strict=True
+            f"{taken} steps got no further than time {time:.6g}; {self.slow_advice}"
+            if taken >= STALL_STEPS
+            else f"no step was small enough at time {time:.6g}: {reasons[coarse]}"
+            for time, taken, coarse in zip(
+                times.tolist(), steps.tolist(), is_coarse.tolist(), strict=True
             )
         ]
