@@ -121,7 +121,7 @@ def test_a_seed_whose_heads_cancel_beyond_rounding_fails_and_the_others_go_on() 
         ss.SeparateAttention(2), task, method=method, init_scale=0.1, seeds=2, record=record
     )
     assert [outcome.result for outcome in run.outcomes] == ["finished", "diverged"]
-    assert "steps came no further than time" in run.outcomes[1].message
+    assert "steps got no further than time" in run.outcomes[1].message
     assert "try a smaller init_scale or until" in run.outcomes[1].message
 
 

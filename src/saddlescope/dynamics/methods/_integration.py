@@ -30,9 +30,9 @@ STABILITY_SCALE, NEAR_STABILITY = 4.2, 2.0
 # Errors below this share of the tolerances are mostly rounding: a step size that depended on them
 # would differ between machines.
 LEAST_ERROR = 1e-3
-# A seed is given up if, after STALL_STEPS, its pace implies more than MOST_STEPS in all, which would
-# take days. It happens where weights are so large, or cancel so closely, that float64 cannot tell the
-# force from rounding errors, and steps stay short for ever.
+# A seed is given up if, after STALL_STEPS, its pace implies more than MOST_STEPS in all: days of
+# computing. It happens where weights are so large, or cancel so closely, that float64 cannot tell
+# the force from rounding errors, and steps stay short for ever.
 STALL_STEPS, MOST_STEPS = 50_000, 1e11
 # Displacement of the power method's finite difference, as a share of the norm of the weights.
 _DISPLACEMENT = 1e-5
