@@ -28,12 +28,12 @@ from saddlescope.theory.staircase.dormant import first_drop_delay
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
 _SMALL_START = 0.01
-# More seeds than these are left to the quadratures where nobody says by what.
+# Above this many seeds the quadratures are the default.
 _MANY_SEEDS = 1000
 
 
 def predictor(setting: Setting, by: str | None = None) -> str:
-    """By what the drop times are predicted."""
+    """How the drop times of a setting are predicted: `race`, `quadrature` or `time course`."""
     if by is not None:
         one_of("by", by, ("race", "quadrature"))
     try:
@@ -65,7 +65,7 @@ def flow_end(setting: Setting) -> float:
 
 @dataclass(eq=False)
 class _Times:
-    """What is found of all seeds; infinite where nothing is."""
+    """The predicted drops of all seeds; infinite where there is none."""
 
     time: Float[np.ndarray, "S M"]
     margin: Float[np.ndarray, "S M"]
@@ -89,28 +89,28 @@ class _Times:
         )
 
     def take(self, found: theory.Staircases | theory.DormantStaircase) -> None:
-        """Those of separate attention, which may have fewer drops than there are levels."""
+        """Take over a prediction of separate attention, which may have fewer drops than levels."""
         own = slice(found.time.shape[1])
         self.time[:, own], self.margin[:, own] = found.time, found.margin
         self.is_open[:, own] = found.is_open
         self.head[:, own], self.direction[:, own] = found.head, found.direction
 
     def put(self, rows: AnyArray, part: _Times) -> None:
-        """Those of some seeds."""
+        """Set the predictions of some seeds."""
         for name, own in vars(self).items():
             own[rows] = getattr(part, name)
 
     def at(self, rows: AnyArray) -> _Times:
-        """Those of some seeds, by themselves."""
+        """The predictions of some seeds."""
         return _Times(**{name: own[rows] for name, own in vars(self).items()})
 
 
 def predicted_drops(
     setting: Setting, levels: FloatArray, until: float, by: str, notes: list[str]
 ) -> tuple[PredictedSeed, ...]:
-    """Every seed's drops up to `until`; what is not said of some of them is noted.
+    """Every seed's drops up to `until`; a note says what is not predicted for some seeds.
 
-    `TheoryDoesNotApply` where nothing is said of any of them.
+    Raises `TheoryDoesNotApply` where nothing is predicted for any of them.
     """
     seeds = np.array(setting.seeds)
     check_weights_fit(setting.model, setting.task, len(seeds))

@@ -33,7 +33,7 @@ class AbstractData(abc.ABC):
     """
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._digest == other._digest  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._digest == other._digest
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -85,7 +85,7 @@ class AbstractData(abc.ABC):
         raise InvalidInput("task", self, "cannot be sampled: it has no sampler()")
 
     def check_prompts(self, count: int, field: str = "prompts", copies: int = 1) -> None:
-        """Refuse so many prompts where they would not fit, before they are drawn."""
+        """Refuse more prompts than fit in memory, before they are drawn."""
         length, labels = self.longest_context or 1, self.dimension if self.has_vector_labels else 1
         check_memory(
             copies * count * (length + 1) * (self.dimension + labels),
