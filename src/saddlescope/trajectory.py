@@ -297,13 +297,13 @@ def _versions() -> str:
 
 def versions() -> dict[str, str]:
     """The versions of everything that a run's numbers depend on."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in ("saddlescope", "jax", "jaxlib", "diffrax", "numpy"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            numbers[name] = "unknown"
+    return numbers
 
 
 def assemble(

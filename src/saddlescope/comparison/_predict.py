@@ -127,19 +127,19 @@ def _stable_rate(setting: Setting, notes: list[str]) -> float | None:
     method = setting.method
     descends = method.counts_steps and method.has_flow_time
     try:
-        found = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
+        sharpness = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
     except TheoryDoesNotApply as reason:
         if descends and not notes:
             notes.append(f"no stable learning rate: {reason}")
         return None
     # A step is 2η of flow time.
     rate = float(method.flow_time(np.ones(1), 1.0)[0]) / 2 if descends else 0.0
-    above = np.flatnonzero(rate >= found.stable_learning_rates)
+    above = np.flatnonzero(rate >= sharpness.stable_learning_rates)
     if above.size:
         plateaus = ", ".join(str(level) for level in above)
         notes.append(
             f"at learning_rate {rate:g} gradient descent is not stable at the minimal-norm weights "
             f"of {'plateau' if above.size == 1 else 'plateaus'} {plateaus}: below "
-            f"{found.stable_learning_rate:.4g} it rests on all of them (T21)"
+            f"{sharpness.stable_learning_rate:.4g} it rests on all of them (T21)"
         )
-    return found.stable_learning_rate
+    return sharpness.stable_learning_rate

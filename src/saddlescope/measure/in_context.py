@@ -1,4 +1,4 @@
-"""Scores of in-context learning in language models and of the heads that bring it about."""
+"""Scores of in-context learning in language models, and of the heads behind it."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _trim(matrix: Float[Array, "D D"], dimension: int) -> FloatArray:
 
 
 def _felt(*matrices: Float[Array, "D D"]) -> int:
-    """The dimensions before the last ones in which all matrices are zero, to rounding."""
+    """The number of dimensions without the trailing ones in which all matrices are zero."""
     felt = np.zeros(len(matrices[0]), bool)
     for matrix in matrices:
         sizes = np.abs(np.asarray(matrix))

@@ -1,4 +1,4 @@
-"""The loss by way of sufficient statistics, of prompts or of a law (T6)."""
+"""The loss from sufficient statistics, of prompts or of a law (T6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_PADDED = 600
 
 
 class StatisticsRisk(AbstractMapRisk):
-    """The mean-square loss of whatever is linear in the features that were summed up."""
+    """The mean-square loss of a model that is linear in the features of the statistics."""
 
     gain: Array
     label_power: Array

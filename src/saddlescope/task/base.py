@@ -1,4 +1,4 @@
-"""What a model can be trained on, and what that offers to models, dynamics and theory."""
+"""The interfaces of tasks and data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @part("task")
 class AbstractData(abc.ABC):
-    """A law of prompts, given prompts, or what was summed up of them.
+    """A law of prompts, given prompts, or their statistics.
 
-    It offers its loss in the forms that models ask for. A form that it does not have is refused.
+    It provides its loss in the forms that models need, and refuses those that it does not have.
 
     >>> from saddlescope.setting.kinds import kinds_of
     >>> list(kinds_of("task"))  # what --task takes
