@@ -66,6 +66,8 @@ def test_repr_tells_how_it_ended(run: ss.Trajectory) -> None:
     outcomes = Outcomes.of(Outcome(Result.DIVERGED, "why"), *[Outcome(Result.FINISHED)] * 2)
     mixed = dataclasses.replace(run, outcomes=outcomes)
     assert repr(mixed).endswith("1 diverged, 2 finished)")
+    one = dataclasses.replace(run, outcomes=Outcomes.of(Outcome(Result.FINISHED)))
+    assert ", 1 seed, " in repr(one)
 
 
 def test_equality_looks_at_everything(run: ss.Trajectory) -> None:

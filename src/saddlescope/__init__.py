@@ -1,7 +1,7 @@
 """Saddlescope: how attention learns to learn in context, trained exactly and predicted by theory.
 
-The headline names are those of the rooms below; each is loaded when it is first used, so that
-`import saddlescope` is light.
+The public names are those of the modules below; each is loaded when it is first used, so that
+`import saddlescope` is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks that constructors share, so that one kind of mistake has one kind of message."""
+"""The checks that constructors share: one kind of mistake, one kind of message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_NUMBERS = "bcSUmM"
 
 
 def validated(cls: Class) -> Class:
-    """A dataclass whose `__post_init__` checks and settles its fields: it takes any object."""
+    """A dataclass whose `__init__` takes any object; `__post_init__` checks and converts it."""
     annotations = vars(cls)["__init__"].__annotations__
     annotations |= {name: object for name in annotations if name != "return"}
     return cls
@@ -69,26 +69,27 @@ def number(
 
 
 def _real(value: object) -> Any:
-    """A real number, also of an array without axes; None for anything else."""
-    if getattr(value, "ndim", None) == 0 and not isinstance(value, np.ma.MaskedArray):
+    """A real number, also one held by a 0-d array; None for anything else."""
+    held: Any = value
+    if getattr(held, "ndim", None) == 0 and not isinstance(held, np.ma.MaskedArray):
         # Of NumPy, JAX, torch or xarray.
-        value = getattr(value, "item", lambda: None)()
-    return value if isinstance(value, Real) and not isinstance(value, bool) else None
+        held = held.item()
+    return None if isinstance(held, bool) or not isinstance(held, Real) else held
 
 
 def listed(field: str, value: object, allowed: str) -> list[Any]:
-    """The items of what can be gone through one by one, texts and mappings excepted."""
+    """The items of an iterable other than a string or a mapping."""
     try:
         if isinstance(value, str | bytes | Mapping):
             raise TypeError
         return list(value)  # type: ignore[call-overload]
     except TypeError:
-        # Arrays without axes can be iterated by their type alone.
+        # 0-d arrays have __iter__, which raises.
         raise InvalidInput(field, value, allowed) from None
 
 
 def list_seeds(labels: tuple[int, ...]) -> str:
-    """Seeds in a few words.
+    """A short text for a set of seeds.
 
     >>> list_seeds((0, 1, 2)), list_seeds((3, 7))
     ('0 to 2', '3, 7')
@@ -105,19 +106,19 @@ def check_share(field: str, value: float | None) -> None:
 
 
 def one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """One of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         raise InvalidInput(field, value, "must be " + " or ".join(repr(word) for word in allowed))
     return value
 
 
 def word_of(field: str, value: object, words: type[Word]) -> Word:
-    """The member of an enumeration that a word names."""
+    """The member of an enumeration with this value."""
     return words(one_of(field, value, tuple(word.value for word in words)))
 
 
 def seed_labels(seeds: object) -> tuple[int, ...]:
-    """The labels of the seeds that a number n (0 to n − 1) or a sequence names.
+    """The seed labels of a number n, which means 0 to n − 1, or of a sequence.
 
     >>> seed_labels(3), seed_labels([3, 7])
     ((0, 1, 2), (3, 7))
@@ -143,7 +144,7 @@ def seed_labels(seeds: object) -> tuple[int, ...]:
 
 
 def is_single(field: str, value: object) -> bool:
-    """Whether a value is one thing rather than an array of them."""
+    """Whether a value is a scalar rather than an array."""
     try:
         return np.ndim(value) == 0  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What bad input and failed runs raise: one line that names the field, the value and the cure."""
+"""The errors: one line each, naming the field, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _Brief(reprlib.Repr):
-    """Values in a few words, whatever they are."""
+    """Short texts of values of any kind."""
 
     def repr_int(self, value: int, level: int) -> str:
         try:
@@ -55,7 +55,7 @@ class SaddlescopeError(Exception):
 
 
 class InvalidInput(SaddlescopeError, ValueError):
-    """An input that cannot be used: `field = value: what is allowed`.
+    """Invalid input: `field = value: what is allowed`.
 
     >>> import saddlescope as ss
     >>> ss.InvalidInput("heads", 0, "must be at least 1")
@@ -78,7 +78,7 @@ class InvalidInput(SaddlescopeError, ValueError):
 
 
 class TheoryDoesNotApply(SaddlescopeError):
-    """Theory was asked where it makes no statement; the message says why and what still holds.
+    """No theory applies; the message says why, and what still holds.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -91,7 +91,7 @@ class TheoryDoesNotApply(SaddlescopeError):
 
 
 class CannotRead(SaddlescopeError):
-    """A saved run that is missing, damaged or of another format.
+    """A saved run is missing, damaged or of another format.
 
     >>> import saddlescope as ss
     >>> try:
@@ -103,9 +103,9 @@ class CannotRead(SaddlescopeError):
 
 
 class CannotWrite(SaddlescopeError):
-    """A file that the system refuses to write: a full disk, a forbidden folder.
+    """A file cannot be written: the disk is full, the folder forbidden.
 
-    `path` is the file or folder, `problem` what the system said of it.
+    `path` is the file or folder, `problem` the system's error.
 
     >>> import saddlescope as ss
     >>> from pathlib import Path
@@ -119,10 +119,10 @@ class CannotWrite(SaddlescopeError):
 
 
 class Interrupted(SaddlescopeError):
-    """Something long was stopped on request at a segment border.
+    """A long computation was stopped on request at a segment border.
 
-    `snapshot` holds all that was computed: `snapshot.dataset` the records, `snapshot.result` the
-    result so far; `resume(snapshot)` goes on. `signal` is the number of the signal that stopped it,
+    `snapshot` holds everything computed so far: `snapshot.dataset` the records, `snapshot.result`
+    the result; `resume(snapshot)` continues. `signal` is the number of the signal that stopped it,
     None where an observer did.
 
     >>> import saddlescope as ss

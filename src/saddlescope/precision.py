@@ -1,4 +1,4 @@
-"""Float64 inside, or float32 on request, NumPy outside, and the user's JAX setting untouched."""
+"""Computation in float64, or float32 on request, whatever the user's JAX setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class HasPrecision(Protocol):
-    """What computes in a precision of its own."""
+    """An object that computes in a precision of its own."""
 
     @property
     def precision(self) -> str:

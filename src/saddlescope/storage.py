@@ -1,4 +1,4 @@
-"""Trajectories on disk: a folder of zarr arrays, whose manifest vouches for every file."""
+"""Trajectories on disk: a folder of zarr arrays, with a manifest of checksums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KIND = "run"
 
 
 def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Save a trajectory to a folder; an existing one is replaced only when told to."""
+    """Save a trajectory to a folder; an existing one is replaced only with `overwrite`."""
     import zarr
 
     target = as_path("path", path)
@@ -88,10 +88,10 @@ def load(path: str | Path) -> Trajectory:
 
 
 class _Checked(MutableMapping[str, "Buffer"]):
-    """The files of a folder as zarr asks for them, each checked when it is read.
+    """The files of a folder as a zarr store, each checked when it is read.
 
-    What the manifest does not name is not there, and what it names cannot be missing: zarr reads a
-    missing chunk as missing values, without a word.
+    Files that the manifest does not name are hidden; one that it names must exist, since zarr
+    silently reads a missing chunk as missing values.
     """
 
     def __init__(self, sealed: Sealed) -> None:

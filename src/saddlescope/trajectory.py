@@ -1,4 +1,4 @@
-"""The one result of training: labelled, saved, loaded, continued, drawn."""
+"""The result of training: labelled arrays that can be saved, loaded, continued and drawn."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one seed's run ended; `message` says what happened to a diverged one, and the cure.
+    """How one seed's run ended; for a diverged one `message` says why, and the cure.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -66,9 +66,9 @@ _RESULTS = tuple(Result)
 
 
 class Outcomes:
-    """How each seed's run ended: an `Outcome` a seed, held as arrays.
+    """How each seed's run ended: one `Outcome` per seed, stored as arrays.
 
-    `codes` are results by number, [S], `messages` those of seeds that have one.
+    `codes` are the results by number, [S]; `messages` are keyed by the seed's index.
 
     >>> ended = Outcomes.of(Outcome(Result.FINISHED), Outcome(Result.DIVERGED, "try less"))
     >>> ended[1].message, ended.are(Result.FINISHED)
@@ -79,40 +79,40 @@ class Outcomes:
         self.codes = np.asarray(codes, dtype=np.int8)
         """The number of each seed's result, in the order of `Result`, [S]."""
         self.messages = dict(messages or {})
-        """What there is to say, by the place of the seed in the ensemble."""
+        """The messages, by the index of the seed in the ensemble."""
 
     @classmethod
     def of(cls, *outcomes: Outcome) -> Outcomes:
-        """These, one a seed."""
+        """From one outcome per seed."""
         codes = np.array([_RESULTS.index(one.result) for one in outcomes], dtype=np.int8)
         return cls(codes, {i: one.message for i, one in enumerate(outcomes) if one.message})
 
     @classmethod
     def by_result(cls, seeds: Mapping[Result, AnyArray], messages: Mapping[int, str]) -> Outcomes:
-        """From the seeds that ended in each way, as masks, of which the first that holds counts."""
+        """From a mask of seeds for each result; where several hold, the first counts."""
         numbers = [np.int8(_RESULTS.index(one)) for one in seeds]
         return cls(np.select(list(seeds.values()), numbers), messages)
 
     @classmethod
     def all(cls, seeds: int, result: Result) -> Outcomes:
-        """So many seeds that ended in one way."""
+        """The same result for all of `seeds` seeds."""
         return cls(np.full(seeds, _RESULTS.index(result)))
 
     def followed_by(self, others: Outcomes) -> Outcomes:
-        """These, and others after them."""
-        later = {place + len(self): text for place, text in others.messages.items()}
+        """These outcomes, followed by others."""
+        later = {index + len(self): text for index, text in others.messages.items()}
         return Outcomes(np.concatenate([self.codes, others.codes]), {**self.messages, **later})
 
     def are(self, result: Result) -> AnyArray:
-        """Which seeds ended so, [S]."""
+        """Which seeds ended with this result, [S]."""
         return self.codes == _RESULTS.index(result)
 
     def __getitem__(self, index: int) -> Outcome:
-        place = range(len(self))[index]
-        return Outcome(_RESULTS[self.codes[place]], self.messages.get(place, ""))
+        position = range(len(self))[index]
+        return Outcome(_RESULTS[self.codes[position]], self.messages.get(position, ""))
 
     def __iter__(self) -> Iterator[Outcome]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -135,7 +135,7 @@ class Trajectory:
 
     `dataset` is an `xarray.Dataset` over (seed, time, …) with the loss, the weights, the effective
     map and the conserved quantities, or over (quantile, …) where quantiles were kept; `outcomes`
-    tells how each seed ended; `state` holds what exact continuation needs.
+    says how each seed ended; `state` holds what exact continuation needs.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -150,7 +150,7 @@ class Trajectory:
     outcomes: Outcomes
     state: tuple[AnyArray, ...]
     time_start: float = 0.0
-    """The flow time at which the run began: not 0 where it went on from another one."""
+    """The flow time at which the run began: above 0 where it continues an earlier run."""
 
     @property
     def loss(self) -> FloatArray:
@@ -168,7 +168,7 @@ class Trajectory:
         return not self.outcomes.are(Result.INTERRUPTED).any()
 
     def index_of(self, seed: int) -> int:
-        """Where a seed stands in the ensemble, along the first axis of every array."""
+        """The index of a seed along the first axis of every array."""
         label = whole_number("seed", seed, at_least=0)
         if self.setting.record.keep == "quantiles":
             raise InvalidInput(
@@ -207,16 +207,16 @@ class Trajectory:
         )
 
     def summary(self, *, quantiles: ArrayLike | None = None) -> xr.Dataset:
-        """A few numbers a seed: when it drops, the levels between, the order in which it learns.
+        """A few numbers per seed: its drop times, plateau losses and order of learning.
 
         `drop_time`, `plateau_loss`, `learned_time` and `order` of the eigenvectors, `final_loss`
-        and `result`; what is not known is NaN. A run that kept drops or quantiles found them on its
-        way, others have them from their records.
+        and `result`; NaN where unknown. A run that kept drops or quantiles measured them inside the
+        solver; for any other run they come from its records, and are as coarse as these are.
 
-        With `quantiles`, shares from 0 to 1, the least values that these shares of the seeds do not
-        exceed, those of the `loss` at every record among them (NaN counts as later, or more, than
-        all else), with `order_share` and how many seeds `ended` in which way. A run that kept
-        quantiles has nothing else, and gives all of its shares where none are named.
+        `quantiles` are shares from 0 to 1: the result then holds, for each, the smallest value that
+        this share of the seeds does not exceed, also of the `loss` at every record (NaN counts as
+        larger than any number), with `order_share` and how many seeds `ended` in which way. A run
+        that kept quantiles has nothing else, and returns all of them by default.
         """
         from saddlescope.dynamics._quantiles import summarise_quantiles
         from saddlescope.dynamics._summarise import summarise
@@ -226,7 +226,7 @@ class Trajectory:
         return summarise_quantiles(self, quantiles)
 
     def compare(self) -> Comparison:
-        """The run beside what the theory predicts of it; computed once and kept."""
+        """The run beside its prediction from theory; computed once and cached."""
         return self._comparison
 
     @cached_property
@@ -240,8 +240,8 @@ class Trajectory:
     ) -> Drawing:
         """Draw the run beside its prediction; returns a matplotlib figure.
 
-        `seed` is the one shown in detail, the first by default; `scale` of the time axis is
-        `"linear"`, `"log"`, or chosen. `caption=False` leaves out what is said under it.
+        `seed` is the one shown in detail, the first by default. `scale` is that of the time axis,
+        `"linear"` or `"log"`, chosen by default. `caption=False` omits the caption.
         """
         from saddlescope.drawing import plot
 
@@ -255,13 +255,13 @@ class Trajectory:
         frames: int = 120,
         frames_per_second: int = 20,
     ) -> Path:
-        """Write one seed's run, the first by default, as a film: GIF, or MP4 with ffmpeg."""
+        """Write a film of one seed's run, the first by default: GIF, or MP4 with ffmpeg."""
         from saddlescope.drawing import animate
 
         return animate(self, path, seed=seed, frames=frames, frames_per_second=frames_per_second)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Save to a folder, as zarr; `load` brings it back equal."""
+        """Save to a folder, as zarr; `load` returns an equal trajectory."""
         from saddlescope.storage import save
 
         return save(self, path, overwrite=overwrite)
@@ -291,19 +291,19 @@ class Trajectory:
 
 @cache
 def _versions() -> str:
-    """The versions, as JSON: looking them up takes longer than a short run."""
+    """The versions, as JSON; cached, since looking them up takes longer than a short run."""
     return json.dumps(versions(), sort_keys=True)
 
 
 def versions() -> dict[str, str]:
     """The versions of everything that a run's numbers depend on."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in ("saddlescope", "jax", "jaxlib", "diffrax", "numpy"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            numbers[name] = "unknown"
+    return numbers
 
 
 def assemble(
@@ -337,7 +337,7 @@ def clock_coordinates(
 
 
 def describe(dataset: xr.Dataset, setting: Setting) -> xr.Dataset:
-    """With what its time and its loss are, and the setting that it came from."""
+    """Describe the time and the loss, and attach the setting."""
     dataset["loss"].attrs["long_name"] = "population or data loss E(y − ŷ)²"
     dataset["time"].attrs.update(long_name="flow time", units="τ")
     dataset.attrs.update(

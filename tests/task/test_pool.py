@@ -19,7 +19,10 @@ def test_the_papers_single_task_has_length_root_d():
         ({"tasks": np.zeros((0, 2))}, "tasks = .* must hold at least one task vector"),
         ({"tasks": np.zeros((1, 3))}, r"tasks.shape = \(1, 3\): must be \(any, 2\)"),
         ({"labels": "wrong"}, "labels = 'wrong': must be 'consistent' or 'random'"),
-        ({"labels": "random", "tasks": np.ones((2, 2))}, "labels = 'random': only one task"),
+        (
+            {"labels": "random", "tasks": np.ones((2, 2))},
+            "labels = 'random': needs a pool of one task",
+        ),
     ],
 )
 def test_nonsense_is_refused(fields, message):

@@ -1,4 +1,4 @@
-"""What is trained: attention, merged, separate and deep, and the networks it is equivalent to."""
+"""Models: merged, separate and deep attention, and the networks equivalent to them."""
 
 from saddlescope.arrays import Weights
 from saddlescope.attention.base import AbstractAttention, AbstractLinearAttention, Parametrisation

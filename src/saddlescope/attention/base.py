@@ -1,4 +1,4 @@
-"""What every model of attention offers to the dynamics, the theory and the user."""
+"""The interface of every model: what the dynamics, the theory and the user need of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Parametrisation(Enum):
-    """How keys and queries make up the effective map, which decides which theory speaks of it.
+    """How keys and queries form the effective map, which decides which theory applies.
 
     >>> import saddlescope as ss
     >>> ss.SeparateAttention(heads=2).parametrisation
@@ -110,9 +110,9 @@ class AbstractAttention(abc.ABC):
 
     @property
     def inert_sizes(self) -> tuple[str, ...]:
-        """Fields that count weights which, where they are zero, stay so and change nothing.
+        """Fields by which the model can be padded with zeros: added weights stay zero.
 
-        Where there are any, weights of a larger model, or of more dimensions, may pad its own.
+        Such a model may share a program with a larger one, or one of more dimensions.
         """
         return ()
 
@@ -145,7 +145,7 @@ class AbstractAttention(abc.ABC):
         return task.prompt_objective(gain)
 
     def gain(self, context_length: int | None) -> float:
-        """What multiplies the normalised attention: 1, or N without normalisation."""
+        """The factor on the normalised attention: 1, or N without normalisation."""
         if self.normalisation == "context" or self.activation == "softmax":
             return 1.0
         if context_length is None:
@@ -200,12 +200,12 @@ class AbstractLinearAttention(AbstractAttention):
         one_of("blocks", self.blocks, ("reduced", "full"))
 
     def _with_blocks(self, reduced: dict[str, T], others: dict[str, T]) -> dict[str, T]:
-        """What belongs to the weights by name, with that of the `others` where all blocks train."""
+        """Entries by weight name, with the `others` where all blocks train."""
         return reduced if self.blocks == "reduced" else {**reduced, **others}
 
     @property
     def parametrisation(self) -> Parametrisation | None:
-        """Which theory speaks of the model; None where it is of another kind."""
+        """Which theory applies to the model; None where neither does."""
         return None
 
     @property
@@ -214,11 +214,11 @@ class AbstractLinearAttention(AbstractAttention):
         return 1
 
     def to_attention(self, weights: Weights) -> Weights:
-        """The weights of the attention that the model is in other coordinates: v with U or k, q."""
+        """The weights of the equivalent attention: v with U or k, q."""
         return weights
 
     def from_attention(self, weights: Weights) -> Weights:
-        """The model's weights from those of the attention that it is."""
+        """The model's weights from those of the equivalent attention."""
         return weights
 
     @abc.abstractmethod
@@ -230,7 +230,7 @@ class AbstractLinearAttention(AbstractAttention):
         r"""$W$, so that $\hat y = \beta^\top W x_q$."""
 
     def coefficients(self, weights: Weights, gain: Array = 1.0) -> Array:
-        """What multiplies the features that a linear model is linear in: W, or θ of T5.
+        """The coefficients of the features that the model is linear in: W, or θ of T5.
 
         It is proportional to the gain.
         """
@@ -250,7 +250,7 @@ class AbstractLinearAttention(AbstractAttention):
 
     @abc.abstractmethod
     def balance(self, weights: Weights) -> Weights:
-        """Rescale weights so that every conserved quantity is zero, also with a seed axis."""
+        """Rescale weights, seed axis or not, so that every conserved quantity is zero."""
 
     @abc.abstractmethod
     def realise(self, effective_map: FloatArray) -> Weights:

@@ -118,7 +118,7 @@ _WORD = np.uint64(0xFFFFFFFF)
 def standard_normals(seeds: AnyArray, stream: int, count: int) -> FloatArray:
     """`count` normal numbers of each of `seeds`, [S, count]; every `stream` holds others.
 
-    A number depends on its seed, its stream and its place alone: not on how many there are.
+    A number depends on its seed, stream and position alone: not on how many are drawn.
 
     >>> standard_normals(np.array([0, 7]), 0, 2)[1] == standard_normals(np.array([7]), 0, 3)[0, :2]
     array([ True,  True])
@@ -143,9 +143,9 @@ def _draw(seeds: AnyArray, stream: int, count: int) -> FloatArray:
         # What the last block lacks is filled with its last number once more.
         index = np.minimum(np.arange(start, start + _BLOCK), drawn.size - 1)
         row = index // count
-        own, place = seeds[row].astype(np.uint64), (index - row * count).astype(np.uint32)
+        own, position = seeds[row].astype(np.uint64), (index - row * count).astype(np.uint32)
         low, high = (word.astype(np.uint32) for word in (own & _WORD, own >> np.uint64(32)))
-        part[:] = block(low, high, place, np.full_like(place, stream))[: part.size]
+        part[:] = block(low, high, position, np.full_like(position, stream))[: part.size]
 
     on_all_cores(fill, range(0, drawn.size, _BLOCK))
     return drawn.reshape(len(seeds), count)
@@ -176,12 +176,12 @@ def _compiled_block() -> Callable[[AnyArray, AnyArray, AnyArray, AnyArray], Floa
 def counted_normals(
     low: UInt32[Array, "*#S"],
     high: UInt32[Array, "*#S"],
-    place: UInt32[Array, "*#S"],
+    position: UInt32[Array, "*#S"],
     stream: UInt32[Array, "*#S"],
 ) -> Float[Array, "*S"]:
-    """The normal numbers of seeds, given as two words each, at places of streams."""
+    """The normal numbers of seeds, two words each, at positions of streams."""
     xp = namespace(low)
-    first, second = threefry((low, high), (place, stream))
+    first, second = threefry((low, high), (position, stream))
     # 52 bits, and a half of the last one: exact in float64, and symmetric about zero.
     upper = (first >> np.uint32(6)).astype(xp.float64)
     lower = (second >> np.uint32(6)).astype(xp.float64)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class AbstractNetwork(AbstractLinearAttention):
-    """A network that is an attention in other coordinates, of the same distances."""
+    """A network equivalent to an attention: its weights in other orthonormal coordinates."""
 
     @property
     @abc.abstractmethod
     def attention(self) -> AbstractLinearAttention:
-        """The attention that it is."""
+        """The equivalent attention."""
 
     @property
     def degree(self) -> int:

@@ -1,4 +1,4 @@
-"""Where training begins: the start of a seed depends on the seed and the model's shape alone."""
+"""Initial weights: a seed's start depends only on the seed and the model's shape."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class AbstractStart(abc.ABC):
         return {name: array[0] for name, array in self.ensemble(model, task, alone).items()}
 
     def labels(self, model: AbstractAttention, task: AbstractData) -> tuple[int, ...] | None:
-        """The seeds that it has weights for, None where it has them for any."""
+        """The seeds that it has weights for; None where it has weights for every seed."""
         return None
 
     def check(self, model: AbstractAttention, task: AbstractData, seeds: tuple[int, ...]) -> None:
-        """Raise where it cannot give the weights of these seeds, or those of one would not fit."""
+        """Raise if it has no weights for these seeds, or weights that would not fit in memory."""
         some = np.unique([seeds[0], max(seeds)])
         check_weights_fit(model, task, len(some))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -76,7 +76,7 @@ class AbstractStart(abc.ABC):
 @kind("init", "random")
 @dataclass(frozen=True)
 class RandomStart(AbstractStart):
-    """The papers' random start of a scale w: $v_i \\sim N(0, w^2/H)$, … (section 0).
+    """The papers' random start of scale w: $v_i \\sim N(0, w^2/H)$, … (section 0).
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -103,7 +103,7 @@ class RandomStart(AbstractStart):
 @kind("init", "balanced")
 @dataclass(frozen=True)
 class BalancedStart(AbstractStart):
-    """A start of a scale w on which every conserved quantity (T14) is zero.
+    """A start of scale w at which every conserved quantity (T14) is zero.
 
     - `direction`: `random` balances the papers' random start; `aligned` takes, for merged
       attention, every key–query matrix along the drive (T10; at Λ = I this is T9's own start).
@@ -216,7 +216,7 @@ class EigenvectorStart(AbstractStart):
 @kind("init", "given")
 @dataclass(frozen=True, eq=False)
 class GivenStart(AbstractStart):
-    """Given weights: one set for all seeds, or one a seed along a leading axis.
+    """Given weights: one set for all seeds, or one per seed along a leading axis.
 
     - `arrays`: the weights by name.
     - `labelled`: the seeds along the leading axis, 0 to n − 1 by default.
@@ -271,7 +271,7 @@ class GivenStart(AbstractStart):
 
 
 def check_weights_fit(model: AbstractAttention, task: AbstractData, seeds: int) -> None:
-    """Refuse weights that would not fit while they are trained, before they are there."""
+    """Refuse weights that would not fit in memory during training, before they are made."""
     numbers = sum(math.prod(shape) for shape in model.shapes(task.dimension).values())
     sizes = {"seeds": seeds, "spectrum": task.dimension}
     sizes |= {name: value for name, value in vars(model).items() if type(value) is int}

@@ -1,4 +1,4 @@
-"""Where dynamics and theory meet: predictions of a setting, and runs beside them."""
+"""Predictions of a setting, and comparisons of runs with them."""
 
 from saddlescope.comparison._compare import compare
 from saddlescope.comparison._comparison import Comparison, DropComparison, SeedComparison

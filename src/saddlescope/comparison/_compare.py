@@ -1,4 +1,4 @@
-"""Measured beside predicted: where the dynamics and the theory meet."""
+"""Comparison of a run with its prediction."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _FEWEST_FOR_STAGES = 3
 
 @dataclass(frozen=True)
 class _Predicted:
-    """What is predicted of one drop: nothing, unless said."""
+    """The prediction of one drop; by default there is none."""
 
     time: float | None = None
     is_open: bool = False
 
 
 def compare(trajectory: Trajectory) -> Comparison:
-    """Set a run beside what the theory predicts of it.
+    """Compare a run with its prediction from theory.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -85,7 +85,7 @@ def compare(trajectory: Trajectory) -> Comparison:
 
 
 def _over_seeds(trajectory: Trajectory) -> Iterator[str]:
-    """What a run that kept quantiles says of all its seeds, a line for each drop."""
+    """The quantiles over all seeds, one line for each drop."""
     yield "quantiles over seeds were kept: no seed is set beside its own prediction"
     few = trajectory.summary(quantiles=_SHARES)
     columns = [*few["drop_time"].to_numpy().T, few["final_loss"].to_numpy()]
@@ -122,7 +122,7 @@ def _predicted_drops(
 
 
 def _require_flow_from_start(trajectory: Trajectory) -> None:
-    """Raise where a run has no time that can be predicted from its initial weights."""
+    """Raise where drop times cannot be predicted from the run's initial weights."""
     if not trajectory.setting.method.has_flow_time:
         raise TheoryDoesNotApply("under this optimiser the unit of time is the step")
     if trajectory.time_start > 0:
@@ -168,7 +168,7 @@ def _measured_drops(
 def _kept_drops(
     summary: xr.Dataset, predicted: tuple[_Predicted, ...]
 ) -> tuple[DropComparison, ...]:
-    """The drops that a run noted on its way."""
+    """The drops that a run measured inside the solver."""
     times, levels = (
         [None if np.isnan(one) else one for one in summary[name].to_numpy().tolist()]
         for name in ("drop_time", "plateau_loss")

@@ -1,6 +1,6 @@
-"""What a comparison holds, and how it is shown.
+"""The comparison of a run with its prediction, and how it is shown.
 
-It has a prediction's names for the same quantities, so that their data sets can be merged.
+Quantities have the same names as in a prediction, so that the datasets can be merged.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Comparison:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """What is worth saying besides the table, a line each."""
+        """Remarks besides the table, one line each."""
         lines = []
         if self.plateau_losses is not None:
             levels = ", ".join(f"{level:.5f}" for level in self.plateau_losses)

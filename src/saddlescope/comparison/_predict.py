@@ -1,4 +1,4 @@
-"""What the theory says of a run before it is run: levels, fixed points, drop times."""
+"""Predictions from theory before a run: levels, fixed points, drop times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from saddlescope.theory.parametrisation import is_merged
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# How far drops are looked for where no method says when the run ends.
+# The end of the prediction where no method says when the run ends.
 _DEFAULT_UNTIL = 100_000.0
 # Beyond this dimension the fixed points are too many to list.
 _LISTED_DIMENSIONS = 16
@@ -39,15 +39,16 @@ def predict(
     seeds: ArrayLike | None = None,
     by: str | None = None,
 ) -> Prediction:
-    """What the theory says of a run: levels, fixed points, and each seed's drop times.
+    """Predict a run from theory: its levels, fixed points and each seed's drop times.
 
-    Besides, the learning rate below which gradient descent rests on every plateau (T21).
+    The prediction also has the learning rate below which gradient descent is stable on every
+    plateau (T21).
 
-    The arguments are those of `train`, or one `Setting`; without a `method` drops are looked for
-    up to time 100 000. Those of separate attention are predicted `by` the `race` of its heads
-    (T13), or by `quadrature` (T18; coarser, and dozens of times faster), which more than a
-    thousand seeds are left to; the prediction says by which. Where covariances do not commute
-    there is no race: the first drop is predicted by quadrature, and the levels are those of T19.
+    The arguments are those of `train`, or one `Setting`; without a `method`, drops are predicted up
+    to time 100 000. For separate attention they are predicted `by` the `race` of its heads (T13)
+    or by `quadrature` (T18; coarser and dozens of times faster, the default above a thousand
+    seeds); `Prediction.by` says which. Where covariances do not commute there is no race: the first
+    drop is predicted by quadrature, and the levels are those of T19.
 
     >>> from saddlescope.attention import MergedAttention
     >>> from saddlescope.task import InContextRegression
@@ -64,7 +65,7 @@ def predict(
 
 @dataclass(frozen=True)
 class Landscape:
-    """What the theory says of a setting whatever its start."""
+    """What theory says of a setting, whatever its start."""
 
     plateau_losses: FloatArray | None
     least_loss: float
@@ -94,7 +95,7 @@ def find_landscape(setting: Setting) -> Landscape:
 
 
 def predict_on(landscape: Landscape, setting: Setting, by: str | None = None) -> Prediction:
-    """What the theory says of a setting whose landscape is known (`predict`)."""
+    """The prediction of a setting whose landscape is known (`predict`)."""
     levels, notes, end = landscape.plateau_losses, list(landscape.notes), flow_end(setting)
     chosen = predictor(setting, by)
     times: tuple[PredictedSeed, ...] = ()
@@ -119,26 +120,26 @@ def predict_on(landscape: Landscape, setting: Setting, by: str | None = None) ->
 
 
 def _stable_rate(setting: Setting, notes: list[str]) -> float | None:
-    """Below which gradient descent rests on every plateau, where that has a closed form (T21).
+    """The largest stable learning rate, where it has a closed form (T21).
 
-    Lanczos' iteration, which has it elsewhere, would take longer than all else here.
+    Elsewhere it takes Lanczos' iteration, longer than everything else here.
     """
     method = setting.method
     descends = method.counts_steps and method.has_flow_time
     try:
-        found = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
+        sharpness = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
     except TheoryDoesNotApply as reason:
         if descends and not notes:
             notes.append(f"no stable learning rate: {reason}")
         return None
     # A step is 2η of flow time.
     rate = float(method.flow_time(np.ones(1), 1.0)[0]) / 2 if descends else 0.0
-    above = np.flatnonzero(rate >= found.stable_learning_rates)
+    above = np.flatnonzero(rate >= sharpness.stable_learning_rates)
     if above.size:
         plateaus = ", ".join(str(level) for level in above)
         notes.append(
             f"at learning_rate {rate:g} gradient descent is not stable at the minimal-norm weights "
             f"of {'plateau' if above.size == 1 else 'plateaus'} {plateaus}: below "
-            f"{found.stable_learning_rate:.4g} it rests on all of them (T21)"
+            f"{sharpness.stable_learning_rate:.4g} it rests on all of them (T21)"
         )
-    return found.stable_learning_rate
+    return sharpness.stable_learning_rate

@@ -1,4 +1,4 @@
-"""What a prediction holds, and how it is shown."""
+"""The prediction of a run, and how it is shown."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PRINTED_POINTS = 32
 
 
 def time_cell(time: float | None, is_open: bool) -> str:
-    """A predicted time as text, with a sign where its race was close."""
+    """A predicted time as text, marked where its race was close."""
     return tables.or_dash(time, ".1f") + ("?" if is_open else "")
 
 
 def result_axes(seeds: Sequence[int], drops: int, levels: int) -> dict[str, Any]:
-    """The coordinates of predictions and comparisons, whose data sets can so be merged."""
+    """The coordinates that predictions and comparisons share, so that their datasets merge."""
     return {
         "seed": np.array(seeds, dtype=int),
         "drop": np.arange(1, drops + 1),
@@ -62,7 +62,7 @@ class PredictedPoint:
 class PredictedSeed:
     """The drop times of one seed, from its initial weights alone.
 
-    None: not by `until`, or not predicted, which a note says.
+    A time is None where the drop does not come by `until`, or is not predicted; a note says which.
 
     `drop_times` are in the order of the drops.
 
@@ -77,7 +77,7 @@ class PredictedSeed:
     seed: int
     drop_times: tuple[float | None, ...]
     margins: tuple[float | None, ...] = ()
-    """By how much the next head would have come later."""
+    """How much later the next head would have won each drop."""
     is_open: tuple[bool, ...] = ()
     """Whether the race of a drop, or an earlier one, was close: its time may be far off."""
     next_time: float | None = None
@@ -117,18 +117,18 @@ class Prediction:
     seeds: tuple[PredictedSeed, ...]
     until: float
     notes: tuple[str, ...]
-    """What the theory does not say here, and why."""
+    """What theory does not predict here, and why."""
     by: str | None = None
-    """What the drop times come from: `race` (T13), `quadrature` (T18) or `time course` (T10)."""
+    """How drop times were predicted: `race` (T13), `quadrature` (T18) or `time course` (T10)."""
     stable_learning_rate: float | None = None
-    """Below which gradient descent rests on every plateau (T21)."""
+    """The learning rate below which gradient descent is stable on every plateau (T21)."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; null where there is nothing."""
         return asdict(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a seed and drop, with the levels before and after it."""
+        """One row per seed and drop, with the levels before and after it."""
         levels = self.plateau_losses or ()
         rows = [
             (seed.seed, index + 1, time, *levels[index : index + 2])

@@ -1,4 +1,4 @@
-"""Which algorithm does it run? Any predictor beside those of section 5, through training."""
+"""Which in-context algorithm a predictor runs: its distance to those of section 5."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AlgorithmDistances:
         return float(self.distances[self.names.index(name)])
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row an algorithm."""
+        """One row per algorithm."""
         return pd.DataFrame({"algorithm": self.names, "distance": self.distances})
 
     def to_dataset(self) -> xr.Dataset:
@@ -99,7 +99,7 @@ def identify_algorithm(
     *,
     candidates: Sequence[Algorithm] | None = None,
 ) -> AlgorithmDistances:
-    """Set any function of prompts beside the algorithms of section 5.
+    """Compare any function of prompts with the algorithms of section 5.
 
     - `predictor`: takes `Prompts` and returns one number for each: the theory's
       `in_context_predictor`, `lambda prompts: model.predict(weights, prompts)`, a network of yours.

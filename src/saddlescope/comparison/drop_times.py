@@ -28,12 +28,12 @@ from saddlescope.theory.staircase.dormant import first_drop_delay
 # Time predictions are for small starts: the initial loss within this share of the whole descent
 # of the first level.
 _SMALL_START = 0.01
-# More seeds than these are left to the quadratures where nobody says by what.
+# Above this many seeds the quadratures are the default.
 _MANY_SEEDS = 1000
 
 
 def predictor(setting: Setting, by: str | None = None) -> str:
-    """By what the drop times are predicted."""
+    """How the drop times of a setting are predicted: `race`, `quadrature` or `time course`."""
     if by is not None:
         one_of("by", by, ("race", "quadrature"))
     try:
@@ -65,7 +65,7 @@ def flow_end(setting: Setting) -> float:
 
 @dataclass(eq=False)
 class _Times:
-    """What is found of all seeds; infinite where nothing is."""
+    """The predicted drops of all seeds; infinite where there is none."""
 
     time: Float[np.ndarray, "S M"]
     margin: Float[np.ndarray, "S M"]
@@ -88,54 +88,56 @@ class _Times:
             direction=unnamed.copy(),
         )
 
-    def take(self, found: theory.Staircases | theory.DormantStaircase) -> None:
-        """Those of separate attention, which may have fewer drops than there are levels."""
-        own = slice(found.time.shape[1])
-        self.time[:, own], self.margin[:, own] = found.time, found.margin
-        self.is_open[:, own] = found.is_open
-        self.head[:, own], self.direction[:, own] = found.head, found.direction
+    def take(self, predicted: theory.Staircases | theory.DormantStaircase) -> None:
+        """Take over a prediction of separate attention, which may have fewer drops than levels."""
+        own = slice(predicted.time.shape[1])
+        self.time[:, own], self.margin[:, own] = predicted.time, predicted.margin
+        self.is_open[:, own] = predicted.is_open
+        self.head[:, own], self.direction[:, own] = predicted.head, predicted.direction
 
     def put(self, rows: AnyArray, part: _Times) -> None:
-        """Those of some seeds."""
+        """Set the predictions of some seeds."""
         for name, own in vars(self).items():
             own[rows] = getattr(part, name)
 
     def at(self, rows: AnyArray) -> _Times:
-        """Those of some seeds, by themselves."""
+        """The predictions of some seeds."""
         return _Times(**{name: own[rows] for name, own in vars(self).items()})
 
 
 def predicted_drops(
     setting: Setting, levels: FloatArray, until: float, by: str, notes: list[str]
 ) -> tuple[PredictedSeed, ...]:
-    """Every seed's drops up to `until`; what is not said of some of them is noted.
+    """Every seed's drops up to `until`; a note says what is not predicted for some seeds.
 
-    `TheoryDoesNotApply` where nothing is said of any of them.
+    Raises `TheoryDoesNotApply` where nothing is predicted for any of them.
     """
     seeds = np.array(setting.seeds)
     check_weights_fit(setting.model, setting.task, len(seeds))
     weights = setting.init.ensemble(setting.model, setting.task, seeds)
     model, task = setting.model, setting.task
-    found = _Times.none(len(seeds), len(levels) - 1)
+    predicted = _Times.none(len(seeds), len(levels) - 1)
     small = _are_small(_initial_losses(model, task, weights), levels)
     if not small.all():
         notes.append(_said_of_large(int((~small).sum()), levels))
     if by == "time course":
-        _by_time_course(model, task, weights, small, found)
+        _by_time_course(model, task, weights, small, predicted)
     elif by == "race":
-        _by_race(setting, weights, until, small, found, notes)
+        _by_race(setting, weights, until, small, predicted, notes)
     else:
-        _by_quadrature(model, task, weights, found, notes)
-        found.next_time = np.where(found.time > until, found.time, np.inf).min(1, initial=np.inf)
-    came = (found.time <= until) & small[:, None]
+        _by_quadrature(model, task, weights, predicted, notes)
+        predicted.next_time = np.where(predicted.time > until, predicted.time, np.inf).min(
+            1, initial=np.inf
+        )
+    came = (predicted.time <= until) & small[:, None]
     columns = zip(
         setting.seeds,
-        map(tuple, _or_none(found.time, came)),  # type: ignore[arg-type]
-        map(tuple, _or_none(found.margin, came & np.isfinite(found.margin))),  # type: ignore[arg-type]
-        map(tuple, (found.is_open & came).tolist()),
-        _or_none(found.next_time, np.isfinite(found.next_time) & small),
-        map(tuple, _or_none(found.head, came & (found.head >= 0))),  # type: ignore[arg-type]
-        map(tuple, _or_none(found.direction, came & (found.direction >= 0))),  # type: ignore[arg-type]
+        map(tuple, _or_none(predicted.time, came)),  # type: ignore[arg-type]
+        map(tuple, _or_none(predicted.margin, came & np.isfinite(predicted.margin))),  # type: ignore[arg-type]
+        map(tuple, (predicted.is_open & came).tolist()),
+        _or_none(predicted.next_time, np.isfinite(predicted.next_time) & small),
+        map(tuple, _or_none(predicted.head, came & (predicted.head >= 0))),  # type: ignore[arg-type]
+        map(tuple, _or_none(predicted.direction, came & (predicted.direction >= 0))),  # type: ignore[arg-type]
         strict=True,
     )
     return tuple(PredictedSeed(*own) for own in columns)
@@ -162,13 +164,13 @@ def predicted_times(
     `initial_loss` is that of the weights. `TheoryDoesNotApply` where nothing is said of any.
     """
     levels = theory.plateau_losses(task, model=model)
-    found = _Times.none(len(until), len(levels) - 1)
+    predicted = _Times.none(len(until), len(levels) - 1)
     small = _are_small(initial_loss, levels)
     if is_merged(model):
-        _by_time_course(model, task, weights, small, found)
+        _by_time_course(model, task, weights, small, predicted)
     else:
-        _by_quadrature(model, task, weights, found, [])
-    return np.where((found.time <= until[:, None]) & small[:, None], found.time, np.nan)
+        _by_quadrature(model, task, weights, predicted, [])
+    return np.where((predicted.time <= until[:, None]) & small[:, None], predicted.time, np.nan)
 
 
 def _are_small(loss: FloatArray, levels: FloatArray) -> Bool[np.ndarray, " S"]:
@@ -203,12 +205,12 @@ def _by_time_course(
     task: AbstractData,
     weights: Weights,
     small: Bool[np.ndarray, " S"],
-    found: _Times,
+    predicted: _Times,
 ) -> None:
     if small.any():
         own = {name: array[small] for name, array in weights.items()}
         times = merged_drop_times(model, task, own)
-        found.time[small, 0] = np.where(np.isnan(times), np.inf, times)
+        predicted.time[small, 0] = np.where(np.isnan(times), np.inf, times)
 
 
 def _by_race(
@@ -216,7 +218,7 @@ def _by_race(
     weights: Weights,
     until: float,
     small: Bool[np.ndarray, " S"],
-    found: _Times,
+    predicted: _Times,
     notes: list[str],
 ) -> None:
     rows = np.flatnonzero(small)
@@ -224,12 +226,12 @@ def _by_race(
         return
     own = {name: array[rows] for name, array in weights.items()}
     race = theory.predict_staircases(setting.model, setting.task, own, until)
-    part = _Times.none(len(rows), found.time.shape[1])
+    part = _Times.none(len(rows), predicted.time.shape[1])
     part.take(race)
     part.next_time = race.next_time
     reasons = [race.reason(row) for row in range(len(rows))]
     known = np.array([reason is None for reason in reasons])
-    found.put(rows[known], part.at(known))
+    predicted.put(rows[known], part.at(known))
     notes += [
         f"seed {setting.seeds[row]}: {reason}"
         for row, reason in zip(rows.tolist(), reasons, strict=True)
@@ -241,15 +243,15 @@ def _by_quadrature(
     model: AbstractAttention,
     task: AbstractData,
     weights: Weights,
-    found: _Times,
+    predicted: _Times,
     notes: list[str],
 ) -> None:
     """The first drop alone where covariances do not commute."""
     try:
-        found.take(theory.dormant_staircase(model, task, weights))
+        predicted.take(theory.dormant_staircase(model, task, weights))
     except TheoryDoesNotApply as reason:
         notes.append(f"of every seed the first drop alone is predicted: {reason}")
         runaways = np.sort(theory.runaway_times(model, task, weights), axis=-1)
-        found.time[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
+        predicted.time[:, 0] = runaways[:, 0] - first_drop_delay(model, task)
         if runaways.shape[1] > 1:
-            found.margin[:, 0] = runaways[:, 1] - runaways[:, 0]
+            predicted.margin[:, 0] = runaways[:, 1] - runaways[:, 0]

@@ -1,4 +1,4 @@
-"""What did happen: measures of any training run, from its arrays alone.
+"""Measures of any training run, from its arrays alone.
 
 NumPy arrays give NumPy arrays, torch tensors give tensors on their device. Computation and results
 are in float64 or float32; lower precision is raised to float32.

@@ -22,7 +22,7 @@ Numbers = ArrayLike | Sequence[object]
 
 @runtime_checkable
 class Array(Protocol):
-    """What measures compute with and give: a NumPy array or a torch tensor."""
+    """The arrays that measures take and return: NumPy arrays or torch tensors."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -128,7 +128,7 @@ def _floating(name: str, value: Any, like: Any) -> Array:
 
 
 def on_device_of(like: Array, array: AnyArray) -> Array:
-    """A NumPy array as an array of another's kind, on its device."""
+    """A NumPy array converted to the kind of another array, on its device."""
     # A copy, since torch warns of arrays that may not be written to.
     return namespace(like).asarray(array.copy(), device=like.device)
 
@@ -147,7 +147,7 @@ def frobenius(array: Array) -> Measured:
 
 
 def above_rounding(values: Array, shape: tuple[int, ...]) -> Array:
-    r"""Which singular values of matrices of a shape [..., m, n] are told from zero.
+    r"""Which singular values of matrices of shape [..., m, n] are not rounding.
 
     Those above $\max(m, n)\,\varepsilon\,\sigma_1$, as in `numpy.linalg.matrix_rank`.
     """

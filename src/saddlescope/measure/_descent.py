@@ -46,14 +46,14 @@ class Levels:
 
     @property
     def edges(self) -> FloatArray:
-        """The share of each drop, at either end, that cannot be told from its plateaus."""
+        """The share of each drop, at either end, that is indistinguishable from its plateaus."""
         hidden = 2 * np.hypot(self.noise_error[1:], self.noise_error[:-1])
         return np.clip(hidden / self.heights, EDGE, QUARTER)
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A curve without its spikes, beside the non-increasing curve closest to it."""
+    """A curve without its spikes, with the non-increasing curve closest to it."""
 
     time: FloatArray
     curve: FloatArray
@@ -82,13 +82,13 @@ class Descent:
         return np.where(level <= self.fit[-1], self.time[-1], inside)
 
     def spans(self, levels: FloatArray, shares: FloatArray | float) -> Spans:
-        """Start and end of each level's plateau, which leave the middle of each drop out."""
+        """Start and end of each level's plateau; the middle of each drop belongs to none."""
         margin = shares * -np.diff(levels)
         starts = np.append(self.time[0], self.when(levels[1:] + margin))
         return starts, np.append(self.when(levels[:-1] - margin), self.time[-1])
 
     def measured(self, starts: FloatArray, ends: FloatArray) -> Levels:
-        """What the curve itself says of each span."""
+        """The level of the curve itself over each span."""
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         return Levels(*np.array([self._level(*span) for span in spans]).T)
 

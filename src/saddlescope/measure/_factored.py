@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddlescope.checks import is_tensor
 from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import (
     Array,
@@ -16,7 +17,6 @@ from saddlescope.measure._arrays import (
     Numbers,
     above_rounding,
     frobenius,
-    is_tensor,
     namespace,
     real_arrays,
 )

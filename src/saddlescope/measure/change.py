@@ -38,7 +38,7 @@ class ChangePoint:
         return float(np.sqrt(self.onset * self.end))
 
     def is_abrupt(self, factor: float = math.e, explained: float = 0.9) -> bool:
-        """Whether the way takes no more than such a factor of time, and the fit tells the curve.
+        """Whether the change takes at most a given factor of time, and the fit explains the curve.
 
         >>> slow = ChangePoint(onset=100.0, end=400.0, before=0.0, after=-3.0, explained=0.98)
         >>> slow.is_abrupt(), slow.is_abrupt(factor=5.0)

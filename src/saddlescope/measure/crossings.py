@@ -1,4 +1,4 @@
-"""When a curve first passes a level: the one definition, for measured and predicted curves alike.
+"""When a curve first passes a level, by one definition for measured and predicted curves.
 
 A crossing lies between the last record before the level and the first at or beyond it. Between
 them the curve is the monotone cubic (PCHIP) through the eight records around: it follows the bend

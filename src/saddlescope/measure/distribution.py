@@ -1,4 +1,4 @@
-"""How numbers are distributed over rows that come a share at a time, in little memory."""
+"""Quantiles of numbers over rows that arrive in batches, in little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_HELD = 8192
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """How each of M numbers is distributed over rows; NaN counts as greater than all others.
+    """The distribution of each of M numbers over rows; NaN counts as larger than any number.
 
     Up to 8191 rows are held as they are. Of more, every second one of a sorted share stands for two
     from then on, and so on (the compaction of Manku, Rajagopalan and Lindsay): memory grows with
@@ -39,13 +39,13 @@ class Distribution:
 
     @classmethod
     def empty(cls, numbers: int) -> Distribution:
-        """Of no rows yet."""
+        """The distribution of no rows yet."""
         ends = np.repeat([[np.nan], [-np.inf]], numbers, axis=1)
         return cls((np.empty((0, numbers)),), ends)
 
     @property
     def count(self) -> int:
-        """How many rows it is of."""
+        """The number of rows."""
         return sum(len(rows) << level for level, rows in enumerate(self.held))
 
     @property
@@ -54,7 +54,7 @@ class Distribution:
         return max(self.slack) / max(self.count, 1)
 
     def added(self, rows: Float[AnyArray, "R M"]) -> Distribution:
-        """With further rows."""
+        """The distribution with further rows."""
         numbers = self.ends.shape[1]
         given = np.asarray(rows, dtype=float)
         if given.ndim != 2 or given.shape[1] != numbers:
@@ -65,7 +65,7 @@ class Distribution:
         return self.merged(Distribution((given,), ends))
 
     def merged(self, other: Distribution) -> Distribution:
-        """Of the rows of both."""
+        """The distribution of the rows of both."""
         none = np.empty((0, self.ends.shape[1]))
         held = [np.vstack(pair) for pair in zip_longest(self.held, other.held, fillvalue=none)]
         slack = [own + its for own, its in zip(self.slack, other.slack, strict=True)]
@@ -93,24 +93,24 @@ class Distribution:
         ranks = np.clip(np.ceil(wanted * self.count - 0.5e-6), 1, None)
         rows = np.vstack(self.held)
         weights = np.concatenate([np.full(len(own), 1 << lv) for lv, own in enumerate(self.held)])
-        found = np.full((len(wanted), rows.shape[1]), np.nan)
+        quantiles = np.full((len(wanted), rows.shape[1]), np.nan)
         if not self.count:
-            return found
+            return quantiles
         for number, column in enumerate(rows.T):
             order = np.argsort(column, kind="stable")
             reached = np.searchsorted(np.cumsum(weights[order]), ranks)
-            found[:, number] = column[order[reached]]
-        found[wanted == 0] = self.ends[0]
-        found[wanted == 1] = self.ends[1]
-        return found
+            quantiles[:, number] = column[order[reached]]
+        quantiles[wanted == 0] = self.ends[0]
+        quantiles[wanted == 1] = self.ends[1]
+        return quantiles
 
     def arrays(self) -> tuple[AnyArray, ...]:
-        """All of it, for files; `of_arrays` brings it back."""
+        """Everything as arrays, for files; `of_arrays` is the inverse."""
         return (np.array(self.slack), self.ends, *self.held)
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[AnyArray]) -> Distribution:
-        """What `arrays` gave; `CannotRead` where it cannot be that."""
+        """The inverse of `arrays`; raises `CannotRead` for anything else."""
         slack, ends, *held = map(np.asarray, arrays)
         fits = slack.shape == (2,) and ends.ndim == 2 and held
         if not fits or any(own.shape != (len(own), ends.shape[1]) for own in held):

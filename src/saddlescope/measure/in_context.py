@@ -1,4 +1,4 @@
-"""Scores of in-context learning in language models and of the heads that bring it about."""
+"""Scores of in-context learning in language models, and of the heads behind it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.checks import is_tensor
 from saddlescope.errors import InvalidInput
 from saddlescope.measure._arrays import (
     Array,
     Measured,
     Numbers,
-    is_tensor,
     namespace,
     on_device_of,
     real_arrays,

@@ -1,4 +1,4 @@
-"""How far the directions that a matrix uses are from those of another."""
+"""Distances between the directions that two matrices use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from saddlescope.measure._factored import (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubspaceDistance(BriefRepr):
-    """Distances, and where they say nothing.
+    """Distances, and where they are meaningless.
 
     >>> import saddlescope as ss
     >>> import numpy as np

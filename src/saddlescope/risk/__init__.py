@@ -1,4 +1,4 @@
-"""The loss that is descended, as arrays: of the population, of statistics, of prompts."""
+"""The losses that training descends: of the population, of statistics, of prompts."""
 
 from saddlescope.risk.base import AbstractMapRisk, AbstractRisk, Force, Objective
 from saddlescope.risk.population import DenseRisk, DiagonalRisk, population_objective

@@ -1,4 +1,4 @@
-"""What a loss offers to the dynamics: its value, and which way it falls."""
+"""The interface of losses: a value and a velocity of the weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Force:
-    """What moves the weights of a model by way of its coefficients."""
+    """The force on the coefficients of a model, which moves its weights."""
 
     value: Array
     """As `pull_back` takes it."""
@@ -31,7 +31,7 @@ class Force:
 
 
 class AbstractRisk(eqx.Module):
-    """A loss of a model's weights, and which way it falls."""
+    """A loss of a model's weights, with its velocity."""
 
     gain: eqx.AbstractVar[Array]
 
@@ -45,11 +45,11 @@ class AbstractRisk(eqx.Module):
         return {name: (-0.5 * rate) * slope[name] for name in weights}
 
     def force(self, model: AbstractAttention, weights: Weights, rate: Array) -> Force | None:
-        """The force on a model's coefficients, times `rate`; None where there is more to it."""
+        """The force on a model's coefficients, times `rate`; None if the loss needs more."""
         return None
 
     def best_map(self, capacity: int) -> FloatArray | None:
-        """The map of least loss among those of rank `capacity`, [D, D], None if not known."""
+        """The map of least loss among those of rank `capacity`, [D, D]; None if unknown."""
         return None
 
     def padded(self, dimension: int) -> AbstractRisk | None:
@@ -67,7 +67,7 @@ class AbstractRisk(eqx.Module):
         return None
 
     def trimmed(self, dimension: int) -> AbstractRisk:
-        """The same loss in its first dimensions alone, which are all that are felt."""
+        """The same loss without the trailing dimensions of no power."""
         raise NotImplementedError
 
 
@@ -101,7 +101,7 @@ class AbstractMapRisk(AbstractRisk):
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A loss, and the basis in whose coordinates it is written."""
+    """A loss, and the basis of its coordinates."""
 
     risk: AbstractRisk
     basis: FloatArray | None = None

@@ -112,7 +112,7 @@ def _trim(matrix: Float[Array, "D D"], dimension: int) -> FloatArray:
 
 
 def _felt(*moments: Float[Array, "D *D"]) -> int:
-    """The dimensions before the last ones in which all matrices or diagonals are zero."""
+    """The number of dimensions without the trailing ones in which all moments are zero."""
     felt = np.zeros(len(moments[0]), bool)
     for moment in moments:
         sizes = np.abs(np.asarray(moment))

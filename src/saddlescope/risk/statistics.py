@@ -1,4 +1,4 @@
-"""The loss by way of sufficient statistics, of prompts or of a law (T6)."""
+"""The loss from sufficient statistics, of prompts or of a law (T6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_PADDED = 600
 
 
 class StatisticsRisk(AbstractMapRisk):
-    """The mean-square loss of whatever is linear in the features that were summed up."""
+    """The mean-square loss of a model that is linear in the features of the statistics."""
 
     gain: Array
     label_power: Array
@@ -35,10 +35,10 @@ class StatisticsRisk(AbstractMapRisk):
         size = dimension**2 if _is_map(len(self.cross_moment)) else _blocks(dimension)
         if size > _MOST_PADDED:
             return None
-        places = _places(len(self.cross_moment), dimension)
+        indices = _padded_indices(len(self.cross_moment), dimension)
         cross, second = np.zeros(size), np.zeros((size, size))
-        cross[places] = self.cross_moment
-        second[np.ix_(places, places)] = self.second_moment
+        cross[indices] = self.cross_moment
+        second[np.ix_(indices, indices)] = self.second_moment
         return StatisticsRisk(self.gain, self.label_power, cross, second)
 
     def best_map(self, capacity: int) -> FloatArray | None:
@@ -62,19 +62,19 @@ def _is_map(features: int) -> bool:
     return round(features**0.5) ** 2 == features
 
 
-def _places(features: int, dimension: int) -> AnyArray:
-    """Where each feature stands among those of more dimensions."""
+def _padded_indices(features: int, dimension: int) -> AnyArray:
+    """The index of each feature among those of a larger dimension."""
     if _is_map(features):
         size = round(features**0.5)
-        return _ranks((size,) * 2, dimension)
+        return _flat_indices((size,) * 2, dimension)
     size = next(one for one in range(1, features + 1) if _blocks(one) == features)
     starts = (0, dimension**3, dimension**3 + dimension**2)
-    ranks = (_ranks((size,) * axes, dimension) for axes in (3, 2, 1))
-    return np.concatenate([start + own for start, own in zip(starts, ranks, strict=True)])
+    blocks = (_flat_indices((size,) * axes, dimension) for axes in (3, 2, 1))
+    return np.concatenate([start + block for start, block in zip(starts, blocks, strict=True)])
 
 
-def _ranks(shape: tuple[int, ...], dimension: int) -> AnyArray:
-    """The places of an array's entries in one of more dimensions, both flat."""
+def _flat_indices(shape: tuple[int, ...], dimension: int) -> AnyArray:
+    """The flat indices of an array's entries in one whose axes are `dimension` long."""
     larger = (dimension,) * len(shape)
     return np.ravel_multi_index(tuple(np.indices(shape)), larger).reshape(-1)
 

@@ -1,4 +1,4 @@
-"""How anything long is carried out: the one loop, observers, interruption, files, memory."""
+"""Running anything long: the one loop, observers, interruption, files, memory."""
 
 from __future__ import annotations
 

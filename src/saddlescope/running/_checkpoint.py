@@ -1,4 +1,4 @@
-"""`Checkpoint`: an unfinished run in a folder, from which the same call goes on."""
+"""`Checkpoint`: keeps an unfinished run in a folder, from which the same call resumes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _OURS = re.compile(r"(\.unfinished-)?((state|record)-\d{6}\.npz|manifest\.json)|
 
 
 class Checkpoint(AbstractObserver):
-    """Keeps an unfinished run in a folder, every few seconds and when it is stopped.
+    """Saves an unfinished run to a folder, every few seconds and when it is stopped.
 
-    The same call goes on from there, to the same bits. A folder of another run is refused, unless
-    `replace` says that it may go. A disk that cannot be written to is reported once and costs
-    nothing else. Once the result is safe, `remove` takes it away.
+    The same call resumes from there, to the same bits. A folder of another run is refused unless
+    `replace` is true. A disk that cannot be written to is reported once; the run continues. Once
+    the result is safe, `remove` deletes the checkpoint.
 
     >>> checkpoint = Checkpoint("unfinished")
     """
@@ -60,7 +60,7 @@ class Checkpoint(AbstractObserver):
             if before.digest != job.digest:
                 raise CannotRead("belongs to another setting")
             saved = _read(before)
-            # A state that is none of this job's is refused here, before anything is done.
+            # The state of another job is refused here, before anything runs.
             job.restore(saved)
         except CannotRead as problem:
             if self._replace:
@@ -86,7 +86,7 @@ class Checkpoint(AbstractObserver):
             self._held.close()
 
     def remove(self) -> None:
-        """Remove what was written; other files stay, and so does the folder if there are any."""
+        """Delete what was written; other files stay, and with them the folder."""
         if not self.path.is_dir():
             return
         # The manifest first: without it the rest is nothing.
@@ -97,7 +97,7 @@ class Checkpoint(AbstractObserver):
             self.path.rmdir()
 
     def _make_folder(self) -> None:
-        """Make the folder, in one that is there: a wrong path must not leave a trail of folders."""
+        """Make the folder inside an existing one: a mistyped path must not leave folders behind."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput("checkpoint", str(self.path), "must be a folder, or not exist yet")
         try:
@@ -109,7 +109,7 @@ class Checkpoint(AbstractObserver):
             ) from None
 
     def _write(self, snapshot: Snapshot[State, Result]) -> None:
-        """Write what is new, then the manifest that counts, then drop the state before."""
+        """Write what is new, then the manifest, then delete the previous state."""
         before = self._sealed
         assert before is not None
         saved = snapshot.job.save(snapshot.state)

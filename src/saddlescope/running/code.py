@@ -1,4 +1,4 @@
-"""What numbers depend on besides a setting: the code that computes them."""
+"""Digests of the code that results depend on."""
 
 from __future__ import annotations
 

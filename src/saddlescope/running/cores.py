@@ -1,4 +1,4 @@
-"""The cores that there are to work on, and work for all of them."""
+"""The cores of this machine, and work spread over all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _most_threads: int | None = None
 
 
 def count_cores() -> int:
-    """The cores that this process may use, where the system tells, else all that there are."""
+    """The number of cores that this process may use; all of them where the system does not say."""
     try:
         present = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -31,7 +31,7 @@ def count_cores() -> int:
 
 @contextmanager
 def at_most_cores(count: int) -> Iterator[None]:
-    """Let this process use no more cores than these: others have their own work for the rest."""
+    """Limit this process to a number of cores: other processes use the rest."""
     global _most
     before, _most = _most, count
     try:
@@ -55,7 +55,7 @@ def at_most_threads(count: int) -> Iterator[None]:
 
 
 def count_threads(wanted: int) -> int:
-    """How many threads may work at once, of those that are wanted."""
+    """How many of the wanted threads may work at once."""
     return wanted if _most_threads is None else min(wanted, _most_threads)
 
 

@@ -1,4 +1,4 @@
-"""The one way to disk: written beside, flushed, renamed; a manifest vouches for a folder."""
+"""Atomic files and folders: written aside, flushed, renamed; a manifest seals a folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREVIOUS = ".previous-"
 
 
 def as_path(field: str, value: object) -> Path:
-    """A path, from whatever names one."""
+    """A path from a string or a path-like object."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise InvalidInput(field, value, "must be a path")
     text = os.fspath(value)
@@ -30,7 +30,7 @@ def as_path(field: str, value: object) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, with those that it lies in."""
+    """Make a folder and its parents."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -39,14 +39,14 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write a file to; once it is whole and flushed it takes the place of `path`.
+    """A path to write a file to, which replaces `path` once it is complete and flushed.
 
-    A kill while it is written leaves what was there before. What the system refuses, such as a full
-    disk, is `CannotWrite`.
+    A kill during the write leaves the previous file. An error of the system, such as a full disk,
+    raises `CannotWrite`.
     """
     unfinished = path.with_name(_UNFINISHED + path.name)
     try:
-        # What cannot be written is found before the work of it is done.
+        # A path that cannot be written to is found before any work is done.
         unfinished.touch()
         yield unfinished
         _flush(unfinished)
@@ -60,19 +60,19 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file completely or not at all."""
     with replacing(path) as unfinished:
         unfinished.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, whole or not at all."""
+    """Write a text completely or not at all."""
     write_bytes(path, text.encode("utf-8"))
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A folder of ours: its manifest names what it is and every file that is read back.
+    """A folder with a manifest, which names its kind and every file that is read back.
 
     - `kind`: what the folder holds.
     - `digest`: names what it was made from.
@@ -88,7 +88,7 @@ class Sealed:
 
     @classmethod
     def read(cls, path: Path, kind: str) -> Sealed:
-        """The folder that a manifest describes; each file is checked when it is read."""
+        """Read a folder's manifest; each file is checked when it is read."""
         shown = f"path = {str(path)!r}"
         without = " (it has no manifest)" if path.is_dir() else ""
         try:
@@ -125,7 +125,7 @@ class Sealed:
         return sealed
 
     def content(self, name: str) -> bytes:
-        """A file of the folder, known to be what was written."""
+        """The content of a file, checked against the manifest."""
         shown = f"path = {str(self.path)!r}"
         try:
             content = (self.path / name).read_bytes()
@@ -137,7 +137,7 @@ class Sealed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file is there and is what was written."""
+        """Whether every file exists and matches the manifest."""
         try:
             for name in self.files:
                 self.content(name)
@@ -146,7 +146,7 @@ class Sealed:
         return True
 
     def remove(self) -> None:
-        """Remove what was written, the manifest first; whatever else lies there stays."""
+        """Delete what was written, the manifest first; other files stay."""
         (self.path / MANIFEST).unlink(missing_ok=True)
         for name in self.files:
             (self.path / name).unlink(missing_ok=True)
@@ -155,7 +155,7 @@ class Sealed:
 
 @contextmanager
 def replacing_folder(path: Path, kind: str, *, overwrite: bool) -> Iterator[Path]:
-    """A folder to write to, which takes the place of `path` once it is whole.
+    """A folder to write to, which replaces `path` once it is complete.
 
     Only a folder of that kind is replaced, one with nothing in it that we did not write; it is
     removed when the new one stands. A kill between the two leaves the old one for `find_folder`.
@@ -181,7 +181,7 @@ def replacing_folder(path: Path, kind: str, *, overwrite: bool) -> Iterator[Path
 
 
 def find_folder(path: Path) -> Path:
-    """The folder, or what it was where a kill came between the old one and the new one."""
+    """The folder, or its predecessor if a kill interrupted the replacement."""
     previous = _previous(path)
     return previous if previous.exists() and not path.exists() else path
 
@@ -191,7 +191,7 @@ def _previous(path: Path) -> Path:
 
 
 def check_replaceable(target: Path, kind: str, *, overwrite: bool) -> None:
-    """Refuse to replace what is there, unless we may."""
+    """Refuse to replace what exists unless that is allowed."""
     path = find_folder(target)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
@@ -224,7 +224,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those in it as far as there is nothing in them."""
+    """Remove a folder and its subfolders where they are empty."""
     for inner in sorted((file for file in folder.rglob("*") if file.is_dir()), reverse=True):
         if not any(inner.iterdir()):
             inner.rmdir()
@@ -233,7 +233,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """See that a file, or what a folder lists, is on the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The one loop that carries out anything long, a segment at a time."""
+"""The one loop that runs anything long, one segment at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saddlescope.running.observers import AbstractJob, Audience, Result, Snapsho
 from saddlescope.running.programs import let_go
 
 _MOST_GROWTH = 8.0
-# A job is said to get nowhere when after so many seconds it would take longer than this.
+# After this many seconds a job that would take longer than a day is reported.
 _PATIENCE = 5.0
 _TOO_LONG = 24 * 3600.0
 
@@ -19,7 +19,7 @@ _TOO_LONG = 24 * 3600.0
 def run_job(
     job: AbstractJob[State, Result], observers: object = (), state: State | None = None
 ) -> Result:
-    """Carry out a job from a state, from what an observer has kept, or from its beginning."""
+    """Run a job from a state, from what an observer saved, or from its beginning."""
     audience = Audience(observers)
     let_go()
     snapshot: Snapshot[State, Result] | None = None
@@ -44,7 +44,7 @@ def run_job(
                 elif not warned and snapshot.seconds > first.seconds + _PATIENCE:
                     warned = _warn_if_slow(first, snapshot)
             if not request.requested:
-                # Whoever asks to stop while it is put together gets it with the snapshot.
+                # A stop requested while the result is assembled still delivers it, in the snapshot.
                 result = snapshot.result
         finally:
             audience.end(snapshot)
@@ -64,14 +64,14 @@ def next_budget(budget: int, taken: int, seconds: float, segment: float) -> int:
 
 @dataclass(frozen=True)
 class _Reached:
-    """How far a job was, and after how long."""
+    """How far a job had come, and when."""
 
     seconds: float
     share: float
 
 
 def _warn_if_slow(first: _Reached, snapshot: Snapshot[State, Result]) -> bool:
-    """Say once that it would take more than a day, and what to do about it."""
+    """Warn once if the job would take more than a day, with advice."""
     seconds, done = snapshot.seconds - first.seconds, snapshot.share - first.share
     left = seconds * (1 - snapshot.share) / done if done > 0 else None
     if left is not None and left < _TOO_LONG:

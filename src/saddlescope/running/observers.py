@@ -1,4 +1,4 @@
-"""What looks on while something long is carried out, and can ask it to stop."""
+"""Observers of long jobs: they see every segment border and can ask the job to stop."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ log = logging.getLogger("saddlescope")
 
 @dataclass(frozen=True)
 class Saved:
-    """What going on needs: the state, and records that never change once they are there."""
+    """What a job needs to resume: its state, and records that no longer change."""
 
     state: tuple[AnyArray, ...]
     records: tuple[dict[str, AnyArray], ...] = ()
 
 
 class AbstractJob(abc.ABC, Generic[State, Result]):
-    """Something long that advances a segment at a time from one state to the next."""
+    """A long computation that advances one segment at a time."""
 
     @property
     @abc.abstractmethod
     def digest(self) -> str:
-        """Names the job: all that its result depends on."""
+        """Identifies the job by everything that its result depends on."""
 
     @property
     @abc.abstractmethod
@@ -50,11 +50,11 @@ class AbstractJob(abc.ABC, Generic[State, Result]):
 
     @abc.abstractmethod
     def advance(self, state: State, budget: int) -> tuple[State, int]:
-        """Advance by at most about `budget` steps; the new state and the steps taken."""
+        """Advance by about `budget` steps at most; return the new state and the steps taken."""
 
     @abc.abstractmethod
     def share(self, state: State) -> float:
-        """How much of it is done, from 0 to 1."""
+        """The fraction done, from 0 to 1."""
 
     @abc.abstractmethod
     def is_finished(self, state: State) -> bool:
@@ -66,39 +66,38 @@ class AbstractJob(abc.ABC, Generic[State, Result]):
 
     @abc.abstractmethod
     def result(self, state: State) -> Result:
-        """What has come of it so far; the result once it is finished."""
+        """The result so far; the final one once the job is finished."""
 
     @abc.abstractmethod
     def save(self, state: State) -> Saved:
-        """What going on from the state needs."""
+        """What resuming from the state needs."""
 
     @abc.abstractmethod
     def restore(self, saved: Saved) -> State:
         """The state that was saved; `CannotRead` where it is not one of this job's."""
 
     def headline(self, state: State) -> str | None:
-        """What a progress bar says besides how far it has come, None for nothing."""
+        """What a progress bar shows besides the fraction done, if anything."""
         return None
 
     @property
     def has_even_pace(self) -> bool:
-        """Whether its first seconds tell how long it will take, so that it may be said to crawl."""
+        """Whether its first seconds predict its duration, so that a slow job can be reported."""
         return True
 
     def slow_advice(self, state: State) -> str:
-        """What to change where the job gets nowhere, in one line."""
+        """What to change if the job makes no progress, in one line."""
         return "take less of it"
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot(Generic[State, Result]):
-    """Something long at the border of two segments.
+    """A long computation at the border of two segments.
 
-    `share` of it is done after `seconds`; `dataset` holds the records so far, `result` what has
-    come of it (a `Trajectory`, a `Fit`), both made when they are asked for.
+    The fraction `share` is done after `seconds`; `dataset` holds the records so far and `result`
+    the result so far (a `Trajectory`, a `Fit`), both computed when they are first read.
 
-    `job` and `state` are what the loop carries out and how far it is, which `resume` needs;
-    `request` is how an observer asks it to stop.
+    `resume` continues from `job` and `state`; an observer asks for a stop through `request`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -115,17 +114,17 @@ class Snapshot(Generic[State, Result]):
     seconds: float
     request: StopRequest
     within: tuple[float, float] = (0.0, 1.0)
-    """Where the job begins and ends in a whole of several."""
+    """The part of a larger whole that this job is, from 0 to 1."""
 
     @cached_property
     def share(self) -> float:
-        """How much is done, from 0 to 1."""
+        """The fraction done, from 0 to 1."""
         begin, end = self.within
         return begin + (end - begin) * self.job.share(self.state)
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the pace so far, None while there is none."""
+        """The time left, estimated from the pace so far; None before there is a pace."""
         return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
 
     @property
@@ -140,7 +139,7 @@ class Snapshot(Generic[State, Result]):
 
     @cached_property
     def result(self) -> Result:
-        """What has come of it so far."""
+        """The result so far."""
         return self.job.result(self.state)
 
     def stop(self) -> None:
@@ -152,7 +151,7 @@ class Snapshot(Generic[State, Result]):
 
 
 class AbstractObserver(abc.ABC):
-    """Looks on at every segment border. One that fails is reported and left out from there on.
+    """Called at every segment border. An observer that fails is reported and then left out.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -169,23 +168,23 @@ class AbstractObserver(abc.ABC):
     """
 
     interval: float = 0.5
-    """The seconds after which it wants to look again: a segment lasts about as long as the most
-    impatient observer waits."""
+    """Seconds between calls: a segment lasts about as long as the smallest interval of all
+    observers."""
 
     def begin(self, job: AbstractJob[State, Result]) -> Saved | None:
-        """Called before anything is done; what it returns is where the job goes on from."""
+        """Called before the first segment; the job resumes from what it returns, if anything."""
         return None
 
     @abc.abstractmethod
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
-        """Called at every border, the last one included."""
+        """Called at every segment border, including the last."""
 
     def end(self, snapshot: Snapshot[State, Result] | None) -> None:  # noqa: B027
-        """Called once at the end, however it came, with the last border (None before the first)."""
+        """Called once, however the job ended, with the last snapshot (None if there was none)."""
 
 
 class StopButton(AbstractObserver):
-    """Stops what it looks on when pressed, from any thread.
+    """Stops the job when pressed, from any thread.
 
     >>> button = StopButton()
     >>> button.press()
@@ -204,7 +203,7 @@ class StopButton(AbstractObserver):
 
 
 class StopWhen(AbstractObserver):
-    """Stops where a condition on the snapshot is true.
+    """Stops the job once a condition on the snapshot is true.
 
     >>> early = StopWhen(lambda snapshot: snapshot.dataset["loss"][:, -1].max() < .2)
     """
@@ -220,7 +219,7 @@ class StopWhen(AbstractObserver):
 
 
 class _Call(AbstractObserver):
-    """A plain function of the snapshot."""
+    """A plain function of the snapshot, as an observer."""
 
     def __init__(self, function: Callable[[Snapshot], object]) -> None:
         self.function = function
@@ -230,7 +229,7 @@ class _Call(AbstractObserver):
 
 
 class Audience:
-    """All observers of one job, of which none can cost it its result."""
+    """All observers of one job; none of them can cost the job its result."""
 
     def __init__(self, observers: object) -> None:
         given = listed("observers", observers, "must be a list of observers")
@@ -243,7 +242,7 @@ class Audience:
         return min((one.interval for one in self._present), default=AbstractObserver.interval)
 
     def begin(self, job: AbstractJob[State, Result]) -> Saved | None:
-        """Let them begin; the state of the first that has one is taken."""
+        """Begin all observers; return the first saved state that one of them has."""
         saved: Saved | None = None
         for observer in list(self._present):
             self._begun.append(observer)
@@ -258,7 +257,7 @@ class Audience:
         return saved
 
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
-        """Show them a border."""
+        """Show a snapshot to all observers."""
         for observer in list(self._present):
             try:
                 observer.observe(snapshot)
@@ -268,7 +267,7 @@ class Audience:
                 self._dismiss(observer, problem)
 
     def end(self, snapshot: Snapshot[State, Result] | None) -> None:
-        """Let those that began end."""
+        """End the observers that began."""
         for observer in self._begun:
             try:
                 observer.end(snapshot)

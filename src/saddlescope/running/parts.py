@@ -1,4 +1,4 @@
-"""A whole that is carried out in parts: how far it has come, from how far each part has."""
+"""Progress of a whole that consists of parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 def borders(weights: Sequence[float]) -> list[tuple[float, float]]:
-    """Where each part begins and ends in the whole, by how long it takes.
+    """Where each part begins and ends in the whole, given how long each takes.
 
     >>> borders([1, 3])
     [(0.0, 0.25), (0.25, 1.0)]
@@ -31,9 +31,9 @@ def borders(weights: Sequence[float]) -> list[tuple[float, float]]:
 
 
 class Parts(AbstractObserver):
-    """Shows how far a whole has come while its parts are carried out; parts may have parts.
+    """Shows the progress of a whole while its parts run; parts may have parts.
 
-    `show` is called with the share of the whole that is done, from 0 to 1.
+    `show` is called with the fraction of the whole that is done, from 0 to 1.
 
     >>> parts = Parts(print)
     >>> for part in parts.each("ab"):
@@ -50,7 +50,7 @@ class Parts(AbstractObserver):
         self._begin, self._end = 0.0, 1.0
 
     def each(self, items: Iterable[Item], weights: Sequence[float] | None = None) -> Iterator[Item]:
-        """Go through parts, which take about as long as one another where nothing is said."""
+        """Iterate over the parts; without weights they take equally long."""
         begin, end, listed = self._begin, self._end, list(items)
         parts = borders([1.0] * len(listed) if weights is None else weights)
         for item, (first, last) in zip(listed, parts, strict=True):
@@ -61,7 +61,7 @@ class Parts(AbstractObserver):
         self.done(1.0)
 
     def done(self, share: float) -> None:
-        """Show that a share of the part in hand is done."""
+        """Show that this fraction of the current part is done."""
         if self._show is not None:
             self._show(self._begin + (self._end - self._begin) * share)
 
@@ -70,7 +70,7 @@ class Parts(AbstractObserver):
 
 
 class Within(AbstractObserver):
-    """Lets observers look on at a part as at a piece of the whole, from `begin` to `end` of it."""
+    """Shows a job to observers as the part of a whole from `begin` to `end`."""
 
     def __init__(self, observers: object, begin: float, end: float) -> None:
         self._audience = Audience(observers)

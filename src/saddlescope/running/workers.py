@@ -1,4 +1,4 @@
-"""Work in several processes at once, each of which takes one item after another."""
+"""Work in several processes, each of which takes one item after another."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _CANNOT_START = (
     "a process could not be started: a script does this under "
     """`if __name__ == "__main__":`, or with 1"""
 )
-# Seconds after which it is seen that somebody has asked to stop.
+# Seconds between looks at whether a stop was requested.
 _LOOK_EVERY = 0.1
 
 
 @dataclass(frozen=True)
 class Lost:
-    """What stands in the place of a result: the process ended before it came."""
+    """In place of a result: the process ended before it delivered one."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class _Stop:
-    """What a worker is told besides its items."""
+    """The message to a worker that it must stop."""
 
     signal: int
 
 
-# What a worker says: that it has begun, how far an item is, its result, what it raised, that it was
-# stopped, and what it logs.
+# Messages from a worker: it is ready, the share of an item that is done, its result, what it
+# raised, that it was stopped, and what it logs.
 @dataclass(frozen=True)
 class _Ready:
     pass
@@ -88,14 +88,14 @@ def on_workers(
     jobs: int,
     show: Callable[[Sequence[float], Sequence[int]], object],
 ) -> list[Result | Lost]:
-    """What a function makes of each item, begun in their order, in so many processes.
+    """Apply a function to every item in `jobs` processes, starting the items in order.
 
-    `show` is called with the share of each item that is done and the places of those in hand. What
-    the function raises ends all work and is raised here. A request to stop reaches every worker's
-    loop; those outside one leave at once. Workers never outlive the process that started them.
+    `show` is called with the share of each item that is done and the indices of those being worked
+    on. An exception of the function ends all work and is raised here. A request to stop reaches
+    every worker's loop; workers outside one leave at once. No worker outlives its parent.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        # A worker that is being started runs its parent's script once more: that one tells of it.
+        # A worker that is being started runs its parent's script again: the parent reports it.
         sys.exit(1)
     crew = _Crew(function, items, show)
     with StopRequest() as request:
@@ -113,17 +113,17 @@ def on_workers(
     if request.requested or crew.is_stopped:
         # The snapshots are the workers', and kept by them.
         raise Interrupted(None, request.signal)  # type: ignore[arg-type]
-    return [crew.results[place] for place in range(len(items))]
+    return [crew.results[index] for index in range(len(items))]
 
 
 class _Worker(Generic[Item, Result]):
-    """A process, the way to it, and the place of the item that it has in hand."""
+    """A process, the pipe to it, and the index of the item that it is working on."""
 
     def __init__(self, function: Callable[[Item, Parts], Result], threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, theirs = context.Pipe()
         self.threads = threads
-        self.place: int | None = None
+        self.index: int | None = None
         self.is_ready = False
         self.process = context.Process(
             target=_work, args=(function, theirs, threads), name="saddlescope", daemon=True
@@ -161,7 +161,7 @@ class _Crew(Generic[Item, Result]):
     @property
     def is_busy(self) -> bool:
         """Whether any worker has an item in hand."""
-        return any(worker.place is not None for worker in self._workers)
+        return any(worker.index is not None for worker in self._workers)
 
     def start(self, threads: int) -> None:
         """Start a worker and give it its first item."""
@@ -183,7 +183,7 @@ class _Crew(Generic[Item, Result]):
 
     def listen(self) -> None:
         """Take what workers say, waiting a little for it."""
-        lines = {worker.line: worker for worker in self._workers if worker.place is not None}
+        lines = {worker.line: worker for worker in self._workers if worker.index is not None}
         for line in connection.wait(list(lines), _LOOK_EVERY):
             assert isinstance(line, Connection)
             worker = lines[line]
@@ -198,37 +198,37 @@ class _Crew(Generic[Item, Result]):
             worker.end()
 
     def _give(self, worker: _Worker[Item, Result]) -> None:
-        worker.place = None
+        worker.index = None
         if self._left and not self.is_stopped:
-            worker.place = self._left.pop()
+            worker.index = self._left.pop()
             with suppress(OSError):
                 # One that is gone is noticed when it is listened to.
-                worker.line.send(self._items[worker.place])
+                worker.line.send(self._items[worker.index])
             self._tell()
 
     def _hear(self, worker: _Worker[Item, Result], said: object) -> None:
-        assert worker.place is not None
+        assert worker.index is not None
         if isinstance(said, _Ready):
             worker.is_ready = True
         elif isinstance(said, _Share):
-            self._shares[worker.place] = said.share
+            self._shares[worker.index] = said.share
             self._tell()
         elif isinstance(said, _Logged):
             log.log(said.level, "%s", said.line)
         elif isinstance(said, _Made):
-            self.results[worker.place] = said.result
-            self._shares[worker.place] = 1.0
+            self.results[worker.index] = said.result
+            self._shares[worker.index] = 1.0
             self._give(worker)
         else:
             if isinstance(said, _Raised):
                 self.problem = self.problem or said.problem
-            worker.place = None
+            worker.index = None
             self.stop(None)
 
     def _lose(self, worker: _Worker[Item, Result]) -> None:
         """A process has ended with an item in hand: another takes what is left."""
-        assert worker.place is not None
-        place, worker.place = worker.place, None
+        assert worker.index is not None
+        index, worker.index = worker.index, None
         self._workers.remove(worker)
         worker.process.join()
         code = worker.process.exitcode or 0
@@ -240,13 +240,13 @@ class _Crew(Generic[Item, Result]):
             self.stop(None)
         else:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            self.results[place] = Lost(f"its process {how}")
-            self._shares[place] = 1.0
+            self.results[index] = Lost(f"its process {how}")
+            self._shares[index] = 1.0
             if self._left:
                 self.start(worker.threads)
 
     def _tell(self) -> None:
-        in_hand = [worker.place for worker in self._workers if worker.place is not None]
+        in_hand = [worker.index for worker in self._workers if worker.index is not None]
         self._show(self._shares, sorted(in_hand))
 
 

@@ -1,4 +1,4 @@
-"""One run as one object: the schema behind plans, addresses, attributes and cache keys."""
+"""`Setting`: one run as one object, the schema of files, plans, addresses and cache keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTS = ("model", "task", "method", "init", "record")
 @kind("setting", "setting")
 @dataclass(frozen=True, eq=False, init=False)
 class Setting:
-    """All that a run depends on.
+    """Everything that a run depends on.
 
     `model`, `task`, `method`, `init` and `record` are the objects that `train` takes; without them
     the start is the papers' random one and the record a thousand points. `seeds` are the seeds of
@@ -101,18 +101,18 @@ class Setting:
 
     @cached_property
     def without_start(self) -> Setting:
-        """The setting with the usual start: equal for settings that differ in theirs alone."""
+        """The setting with the default start: equal for settings that differ in nothing else."""
         return Setting(self.model, self.task, self.method, record=self.record, seeds=self.seeds)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that name the setting."""
+        """Sixteen hexadecimal digits that identify the setting."""
         return digest(self.to_dict())
 
     def replace(self, **changes: object) -> Setting:
-        """The setting with other values of some fields: of its own, or of its parts'.
+        """A copy with other values of some fields, its own or those of its parts.
 
-        A field of a part, such as `heads` or `until`, is one of the kind that the part is.
+        The fields of a part, such as `heads` or `until`, depend on its kind.
         """
         return replace_fields(self, changes)
 

@@ -1,4 +1,4 @@
-"""Kinds register themselves: a class, the part of a setting that it can be, and its name there."""
+"""The registry of kinds: which classes can be which part of a setting, under which name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES: dict[type, str] = {}
 
 
 def part(name: str) -> Callable[[Class], Class]:
-    """Register the interface that every kind of a part follows."""
+    """Register the interface of all kinds of a part."""
 
     def register(cls: Class) -> Class:
         _BASES[name] = cls
@@ -64,19 +64,18 @@ def kind_name(cls: type) -> str:
 
 
 def find_kind(part: str, name: object, field: str) -> type:
-    """The class of that name.
+    """The class with a registered name, or a user's class as `module:Class`.
 
-    A class of the user's own is found where the user has imported it; nothing is imported for it,
-    so that reading a setting never runs code that its reader has not chosen.
+    The user's class must have been imported: reading a setting never imports code.
     """
     known = kinds_of(part)
     if isinstance(name, str):
         if name in known:
             return known[name]
         module, _, attribute = name.partition(":")
-        found = getattr(sys.modules.get(module), attribute, None)
-        if isinstance(found, type) and is_dataclass(found) and is_kind(found, part):
-            return found
+        cls = getattr(sys.modules.get(module), attribute, None)
+        if isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part):
+            return cls
     allowed = ", ".join(known)
     raise InvalidInput(field, name, f"must be {allowed}, or module:Class of a {part} imported here")
 
@@ -87,7 +86,7 @@ def is_kind(cls: type, part: str) -> bool:
 
 
 def is_part_name(name: str) -> bool:
-    """Whether a part of a setting is called so."""
+    """Whether a part of a setting has this name."""
     return name in _BASES
 
 

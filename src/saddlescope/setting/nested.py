@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 def flat_fields(value: object) -> dict[str, Field]:
-    """The fields of a dataclass by name; those of a part that it holds stand in the part's place.
+    """The fields of a dataclass by name, a part that it holds replaced by the part's own fields.
 
     What a class names in `varied` it gives values of its own, so that nobody else can.
 
@@ -32,7 +32,7 @@ def flat_fields(value: object) -> dict[str, Field]:
 
 
 def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict[str, Plain]:
-    """The same fields with their values, as plain ones."""
+    """The same fields with their values, as plain data."""
     kept: dict[str, AnyArray] = {} if arrays is None else arrays
     chosen = value.written() if isinstance(value, Written) else value
     if not isinstance(chosen, Mapping):
@@ -44,7 +44,7 @@ def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict
 
 
 def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
-    """The value with other values of some fields: of its own, or of the parts that it holds."""
+    """A copy with other values of some fields, its own or those of its parts."""
     own = {name: changes[name] for name in changes if name in fields_of(type(value))}
     rest = {name: changes[name] for name in changes if name not in own}
     for name in fields_of(type(value)):
@@ -64,7 +64,7 @@ def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
 
 
 def replace_texts(value: Value, texts: Mapping[str, str]) -> Value:
-    """The value with other values of some fields, given as text."""
+    """A copy with other values of some fields, given as text."""
     known = flat_fields(value)
     for name, text in texts.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""Files of the user's own, as modules of their name: the classes of a kind, measures."""
+"""Loading the user's own files: classes of a kind, measures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saddlescope.errors import InvalidInput
 
 
 def load_module(field: str, path: Path) -> ModuleType:
-    """The user's file as a module of its name, once where it holds more than one thing."""
+    """Import the user's file as a module of its name, once."""
     loaded = sys.modules.get(path.stem)
     if loaded is not None:
         if Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():

@@ -1,4 +1,4 @@
-"""Values as plain ones (numbers, texts, lists, mappings) and back; large arrays go aside."""
+"""Values as plain data (numbers, strings, lists, mappings) and back; large arrays apart."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _DEEPEST = 30
 
 @runtime_checkable
 class Written(Protocol):
-    """A value that chooses how it is written down."""
+    """A value with a plain form of its own."""
 
     def written(self) -> object:
-        """What stands for it: a shorter value that its holder takes too, some fields, or itself."""
+        """Its plain form: a shorter value that its holder accepts, some fields, or itself."""
 
 
 def to_plain(value: object, arrays: dict[str, AnyArray]) -> Plain:
-    """A value as plain ones; large arrays go into `arrays` under their digest."""
+    """A value as plain data; large arrays go into `arrays` under their digest."""
     if value is None or isinstance(value, bool | str):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, int | np.integer):
@@ -59,7 +59,7 @@ def to_plain(value: object, arrays: dict[str, AnyArray]) -> Plain:
 
 
 def fields_to_plain(value: object, arrays: dict[str, AnyArray]) -> dict[str, Plain]:
-    """The fields of a dataclass as plain values, by name."""
+    """The fields of a dataclass as plain data, by name."""
     if not dataclasses.is_dataclass(value):
         raise InvalidInput("setting", value, "holds what cannot be written down: no dataclass")
     return {
@@ -69,7 +69,7 @@ def fields_to_plain(value: object, arrays: dict[str, AnyArray]) -> dict[str, Pla
 
 
 def describe(value: object) -> dict[str, Plain]:
-    """A kind of the schema as plain values, with the schema's format; it holds no large arrays."""
+    """A value of the schema as plain data with the schema's format; without large arrays."""
     plain = to_plain(value, {})
     assert isinstance(plain, dict)
     return {"format": FORMAT, **plain}
@@ -83,7 +83,7 @@ def read(part: str, values: object) -> object:
 
 
 def check_format(values: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Plain values without their format, which must be this version's."""
+    """Plain data without its format, which must be this version's."""
     version = values.get("format", FORMAT)
     if version != FORMAT:
         raise InvalidInput("format", version, f"this version reads format {FORMAT}")
@@ -91,14 +91,14 @@ def check_format(values: Mapping[str, Plain]) -> dict[str, Plain]:
 
 
 def digest(plain: Plain) -> str:
-    """Sixteen hexadecimal digits that name plain values, the same in every process."""
+    """Sixteen hexadecimal digits that identify plain data, the same in every process."""
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def from_plain(
     field: str, value: Plain, arrays: Mapping[str, FloatArray], part: str = "value", depth: int = 0
 ) -> object:
-    """The inverse of `to_plain`; `field` is where the value stands, for messages."""
+    """The inverse of `to_plain`; `field` names the value in messages."""
     if depth > _DEEPEST:
         raise InvalidInput(field, "…", "holds too many values within one another")
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def build(
     arrays: Mapping[str, FloatArray],
     depth: int = 0,
 ) -> object:
-    """An object of a class from plain values of its fields."""
+    """An object of a class, from plain data of its fields."""
     known = fields_of(cls)
     required = [name for name, one in known.items() if one.default is REQUIRED]
     check_fields(field, given, known, required)
@@ -144,7 +144,7 @@ def build(
 def check_fields(
     owner: str, given: Mapping[str, Plain], allowed: Mapping[str, object], required: list[str]
 ) -> None:
-    """Raise where a field is not known, or one that is needed is not there."""
+    """Raise where a field is unknown, or a required one missing."""
     for name in given:
         if name not in allowed:
             raise InvalidInput(

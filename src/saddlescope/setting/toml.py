@@ -1,4 +1,4 @@
-"""A setting as TOML, to be read by people; large arrays lie beside it in an .npz."""
+"""A setting as readable TOML, with large arrays beside it in an .npz."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def save_toml(setting: Setting, path: Path) -> None:
 
 
 def load_toml(path: Path) -> tuple[dict[str, Plain], dict[str, FloatArray]]:
-    """The plain values of a setting that lies in a file, and the arrays beside it."""
+    """The plain data of a setting in a file, and the arrays beside it."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:

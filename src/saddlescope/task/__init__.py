@@ -1,4 +1,4 @@
-"""What it is trained on: covariances, the in-context regression law, given prompts."""
+"""Tasks and data: covariances, the in-context regression law, given prompts."""
 
 from saddlescope.task.aligned import AlignedRegression
 from saddlescope.task.base import AbstractData, AbstractTask

@@ -29,7 +29,7 @@ class TaskMoments:
 
     @classmethod
     def of_pool(cls, tasks: FloatArray) -> TaskMoments:
-        """Of tasks drawn from `tasks[K, D]`, each as likely as another."""
+        """The moments of tasks drawn from `tasks[K, D]` with equal probability."""
         extended = np.concatenate([tasks, np.ones((len(tasks), 1))], axis=1)
         count = len(tasks)
         return cls(
@@ -41,7 +41,7 @@ class TaskMoments:
 
     @classmethod
     def gaussian(cls, covariance: FloatArray) -> TaskMoments:
-        r"""Of $w \sim N(0, \Sigma_w)$, by pairing."""
+        r"""The moments of $w \sim N(0, \Sigma_w)$, by pairing."""
         one, wide = np.eye(len(covariance) + 1)[-1], np.pad(covariance, (0, 1))
         ones = np.outer(one, one)
         second = wide + ones

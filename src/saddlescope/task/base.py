@@ -1,4 +1,4 @@
-"""What a model can be trained on, and what that offers to models, dynamics and theory."""
+"""The interfaces of tasks and data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @part("task")
 class AbstractData(abc.ABC):
-    """A law of prompts, given prompts, or what was summed up of them.
+    """A law of prompts, given prompts, or their statistics.
 
-    It offers its loss in the forms that models ask for. A form that it does not have is refused.
+    It provides its loss in the forms that models need, and refuses those that it does not have.
 
     >>> from saddlescope.setting.kinds import kinds_of
     >>> list(kinds_of("task"))  # what --task takes
@@ -33,7 +33,7 @@ class AbstractData(abc.ABC):
     """
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._digest == other._digest  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._digest == other._digest
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -85,7 +85,7 @@ class AbstractData(abc.ABC):
         raise InvalidInput("task", self, "cannot be sampled: it has no sampler()")
 
     def check_prompts(self, count: int, field: str = "prompts", copies: int = 1) -> None:
-        """Refuse so many prompts where they would not fit, before they are drawn."""
+        """Refuse more prompts than fit in memory, before they are drawn."""
         length, labels = self.longest_context or 1, self.dimension if self.has_vector_labels else 1
         check_memory(
             copies * count * (length + 1) * (self.dimension + labels),

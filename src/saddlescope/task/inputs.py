@@ -229,7 +229,7 @@ class SampledInputs(AbstractInputs):
 
 
 def make_inputs(value: object) -> AbstractInputs:
-    """The law that a value names: itself, text, texts, or samples [n, D]."""
+    """An input law from a law, text, several texts, or samples [n, D]."""
     if isinstance(value, AbstractInputs):
         return value
     texts = value.split(",") if isinstance(value, str) else value
@@ -244,7 +244,7 @@ def make_inputs(value: object) -> AbstractInputs:
 
 
 def require_gaussian(inputs: object, reason: str) -> None:
-    """Refuse any other law where exact moments are known for Gaussian inputs alone."""
+    """Refuse other laws where exact moments are known for Gaussian inputs only."""
     law = make_inputs(inputs)
     if not law.is_gaussian:
         raise InvalidInput("inputs", str(law), f"must be gaussian: {reason}")

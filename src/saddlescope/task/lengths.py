@@ -32,7 +32,7 @@ class ContextLengths:
 
     def __init__(self, lengths: object, probabilities: object = None) -> None:
         if isinstance(lengths, Mapping) and probabilities is None:
-            lengths, probabilities = list(lengths), list(lengths.values())
+            probabilities, lengths = list(lengths.values()), list(lengths)
         given = listed("context_length", lengths, _ALLOWED)
         values = [whole_number("context_length", length) for length in given]
         if not values or len(set(values)) != len(values):

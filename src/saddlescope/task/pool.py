@@ -1,4 +1,4 @@
-"""In-context regression in which some of the tasks come back: in-weight learning, finite pools."""
+"""In-context regression with recurring tasks: in-weight learning, finite pools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @kind("task", "task_pool")
 @dataclass(frozen=True, eq=False, init=False)
 class TaskPool(AbstractTask):
-    r"""A `share` ρ of the prompts has its task from `tasks[K, D]`, the rest $w \sim N(0, I)$.
+    r"""A share ρ of the prompts takes its task from `tasks[K, D]`, the rest $w \sim N(0, I)$.
 
     K = 1 is the in-weight mixture of Z §7.1; larger K is the question of task diversity.
 
@@ -72,7 +72,7 @@ class TaskPool(AbstractTask):
             raise InvalidInput("share", share, "must be from 0 to 1")
         one_of("labels", labels, ("consistent", "random"))
         if labels == "random" and len(pool) > 1:
-            raise InvalidInput("labels", labels, "only one task can be told without its labels")
+            raise InvalidInput("labels", labels, "needs a pool of one task")
         vars(self).update(
             spectrum=law.spectrum,
             context_length=law.context_length,
@@ -95,7 +95,7 @@ class TaskPool(AbstractTask):
 
     @property
     def law(self) -> InContextRegression:
-        """The same with every task fresh: the in-context test."""
+        """The same law with a fresh task in every prompt: the in-context test."""
         return InContextRegression(self.spectrum, self.context_length)
 
     @property
@@ -118,7 +118,7 @@ class TaskPool(AbstractTask):
         exact = regression_moments(law.covariance, second, law.covariance, 0.0, inverse)
         if self.labels == "consistent":
             return exact
-        # Noise for labels has power 1 and tells nothing of the target.
+        # Random labels have power 1 and carry no information on the target.
         power = float(np.trace(self.task_second_moment @ law.covariance))
         summary = exact.summary + self.share * inverse * law.covariance
         return RegressionMoments(power, exact.drive, summary, exact.query)
@@ -164,7 +164,7 @@ class TaskPool(AbstractTask):
 
 
 def _drawn(dimension: int, tasks: object, seed: int = 0) -> FloatArray:
-    """So many task vectors, [K, D]."""
+    """Draw task vectors, [K, D]."""
     generator = np.random.default_rng(whole_number("seed", seed, at_least=0))
     count = whole_number("tasks", tasks)
     check_memory(2 * count * dimension, {"tasks": count, "spectrum": dimension}, "take fewer tasks")

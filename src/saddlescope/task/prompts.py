@@ -60,7 +60,7 @@ class Prompts(AbstractData):
 
     @classmethod
     def of_arrays(cls, x: Array, y: Array, lengths: Array) -> Prompts:
-        """Prompts of arrays that are known to be sound, of NumPy or of JAX."""
+        """Prompts from NumPy or JAX arrays that are known to be valid."""
         made = object.__new__(cls)
         vars(made).update(x=x, y=y, lengths=lengths)
         return made

@@ -102,7 +102,7 @@ class InContextRegression(AbstractTask):
         object.__setattr__(self, "label_noise", number("label_noise", label_noise, at_least=0.0))
 
     def written(self) -> dict[str, object]:
-        """The fields; Gaussian inputs go without saying, and samples say what their spectrum is."""
+        """The fields, without inputs that are Gaussian and without the spectrum of samples."""
         fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         if self.inputs.is_gaussian:
             del fields["inputs"]
@@ -146,7 +146,7 @@ class InContextRegression(AbstractTask):
 
     @cached_property
     def _excess(self) -> FloatArray | None:
-        """What the inputs' fourth moment adds to B; kept, since samples may be many."""
+        """The contribution of the inputs' fourth moment to B; cached, since samples may be many."""
         if self.inputs.is_gaussian:
             return None
         with np.errstate(over="ignore", invalid="ignore"):
@@ -158,7 +158,7 @@ class InContextRegression(AbstractTask):
 
     @cached_property
     def _moments(self) -> RegressionMoments:
-        """Kept, and read only: the theory of one setting asks for them a dozen times."""
+        """Cached and read-only: the theory of one setting needs them a dozen times."""
         moments = regression_moments(
             self.covariance,
             self.task_matrix,

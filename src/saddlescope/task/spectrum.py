@@ -116,7 +116,7 @@ class Spectrum:
 
     @classmethod
     def make(cls, value: object, field: str = "spectrum") -> Spectrum:
-        """A spectrum from whatever names one: itself, text, eigenvalues, or a matrix."""
+        """A spectrum from a `Spectrum`, text, eigenvalues, or a matrix."""
         if isinstance(value, Spectrum):
             return value
         try:
@@ -135,7 +135,7 @@ class Spectrum:
 
     @classmethod
     def choose(cls, spectrum: object, covariance: object) -> Spectrum:
-        """The one of the two ways to give the inputs' covariance that was taken."""
+        """The spectrum from whichever of the two arguments is given."""
         if (spectrum is None) == (covariance is None):
             raise InvalidInput("spectrum", spectrum, "give spectrum or covariance, one of the two")
         return cls.make(spectrum) if covariance is None else cls.from_matrix(covariance)

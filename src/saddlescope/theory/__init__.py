@@ -1,4 +1,4 @@
-"""What should happen: fixed points, landscape, time courses and staircases, from theory alone.
+"""Predictions from theory alone: fixed points, landscape, time courses, staircases.
 
 Nothing here has seen a run: agreement with training means something.
 """

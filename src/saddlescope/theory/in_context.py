@@ -54,7 +54,7 @@ def in_context_predictor(
     if learned is None:
         return InContextPredictor(minimum(task).effective_map)
     task_modes = any_modes(task)
-    if isinstance(learned, Iterable) and getattr(learned, "ndim", 1):
+    if isinstance(learned, Iterable) and getattr(learned, "ndim", 1) != 0:
         members = list(task_modes.subset(learned))
     else:
         count = whole_number("learned", learned, at_least=0)

@@ -45,5 +45,5 @@ def split_coefficients(vector: Float[Array, " F"], dimension: int) -> tuple[Arra
 
 
 def zero_blocks(weights: Weights, names: tuple[str, ...]) -> Weights:
-    """Zeros in the shape of those weights that are there."""
+    """Zeros in the shape of those of the named weights that exist."""
     return {name: np.zeros_like(weights[name]) for name in names if name in weights}

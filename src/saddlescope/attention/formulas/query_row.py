@@ -48,14 +48,14 @@ def query_row(
 
 
 def with_label(inputs: Float[Array, "*S D"], label: Float[Array, "*S"] | None) -> Array:
-    """What meets a token's inputs, and after it what meets its label: zero where that is None."""
+    """Coefficients of a token's inputs, then the one of its label: zero where that is None."""
     xp = namespace(inputs)
     last = xp.zeros_like(inputs[..., 0]) if label is None else label
     return xp.concatenate([inputs, last[..., None]], axis=-1)
 
 
 def hidden_labels(prompts: Prompts) -> Float[Array, "P M"]:
-    """The labels as the model sees them: 0 in the query's place."""
+    """The labels as the model sees them: 0 for the query."""
     hidden = namespace(prompts.y).zeros_like(prompts.y[:, -1:])
     return namespace(prompts.y).concatenate([prompts.y[:, :-1], hidden], axis=1)
 

@@ -74,8 +74,8 @@ class DormantHeads:
         def climbed(own: DormantHeads) -> tuple[AnyArray, ...]:
             race = _Climb.begin(own)
             drops = [
-                race.drop(mode, float(modes.amplitude[mode]), is_last=place == order.size - 1)
-                for place, mode in enumerate(order.tolist())
+                race.drop(mode, float(modes.amplitude[mode]), is_last=index == order.size - 1)
+                for index, mode in enumerate(order.tolist())
             ]
             return tuple(np.stack(parts, axis=1) for parts in zip(*drops, strict=True))
 

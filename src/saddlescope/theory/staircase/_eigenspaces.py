@@ -35,7 +35,7 @@ def turn_after_winners(
     for seed in np.flatnonzero(seeds & order.moving.any(0)).tolist():
         taken = (order.held[:, :, seed] & order.settled[:, seed, None]).any(0)
         moving = np.flatnonzero(order.moving[:, seed])
-        for head in moving[np.argsort(order.place[moving, seed])].tolist():
+        for head in moving[np.argsort(order.position[moving, seed])].tolist():
             for mode in np.flatnonzero(order.held[head, :, seed]).tolist():
                 free = _same(standing, mode) & ~taken
                 taken[mode] = True

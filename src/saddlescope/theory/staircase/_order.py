@@ -14,8 +14,8 @@ from saddlescope.checks import AnyArray
 class Order:
     """Who has won what so far, in every seed; seeds come last, where NumPy is fastest."""
 
-    place: Int[np.ndarray, "H S"]
-    """The place of each head among the winners, −1 of those that have won nothing."""
+    position: Int[np.ndarray, "H S"]
+    """The position of each head among the winners, −1 for heads that have won nothing."""
     held: Bool[np.ndarray, "H D S"]
     """The modes that each holds."""
     settled: Bool[np.ndarray, "H S"]
@@ -36,16 +36,16 @@ class Order:
 
     def awarded(self, seeds: AnyArray, heads: AnyArray, modes: AnyArray) -> Order:
         """After a head has won a mode in each of some seeds."""
-        place, held = self.place.copy(), self.held.copy()
+        position, held = self.position.copy(), self.held.copy()
         held[heads, modes, seeds] = True
-        fresh = place[heads, seeds] < 0
-        place[heads[fresh], seeds[fresh]] = place[:, seeds[fresh]].max(0) + 1
-        return Order(place, held, self.settled)
+        fresh = position[heads, seeds] < 0
+        position[heads[fresh], seeds[fresh]] = position[:, seeds[fresh]].max(0) + 1
+        return Order(position, held, self.settled)
 
     @property
     def racing(self) -> Bool[np.ndarray, "H S"]:
         """The heads that have won nothing."""
-        return self.place < 0
+        return self.position < 0
 
     @property
     def moving(self) -> Bool[np.ndarray, "H S"]:
@@ -65,5 +65,5 @@ class Order:
     @property
     def before(self) -> Bool[np.ndarray, "H H S"]:
         """Whether the first head feels the second: a winner that has won before it has."""
-        first, second = self.place[:, None], self.place[None]
+        first, second = self.position[:, None], self.position[None]
         return (second >= 0) & ((first < 0) | (second < first))

@@ -20,11 +20,11 @@ from saddlescope.theory.staircase._order import Order
 
 @dataclass(frozen=True, eq=False)
 class _Winner:
-    """In every seed one winner that moves, where there is one left."""
+    """The next moving winner of every seed that has one left."""
 
     head: Int[np.ndarray, " S"]
-    place: Int[np.ndarray, "2 D S"]
-    """Where its components are among those of all heads, `[H, 2, D, S]`, in a row."""
+    indices: Int[np.ndarray, "2 D S"]
+    """The flat indices of its components among those of all heads, `[H, 2, D, S]`."""
     after: Float[np.ndarray, "H S"]
     """One of the heads that feel it, else zero."""
 
@@ -52,7 +52,7 @@ class SinglePairs:
         """Keys and queries without what the winners before have, one after another."""
         kept: FloatArray = pair * self._open_roots
         for winner in self._winners:
-            direction = np.take(kept, winner.place)
+            direction = np.take(kept, winner.indices)
             square = np.einsum("pds,pds->ps", direction, direction)
             direction /= np.sqrt(np.maximum(square, np.finfo(float).tiny))[:, None]
             share = np.einsum("hpds,pds->hps", kept, direction)
@@ -82,7 +82,7 @@ class SinglePairs:
         along = np.einsum("hpds,hpds->hps", pair, strong)
         force -= (along[:, ::-1] * value[:, None])[:, :, None] * strong
         for winner in self._winners:
-            own = np.take(strong, winner.place)
+            own = np.take(strong, winner.indices)
             share = np.einsum("hpds,pds->hps", pair, own)[:, ::-1]
             share *= (winner.after * value[winner.head, np.arange(winner.head.size)])[:, None]
             force -= share[:, :, None] * own
@@ -99,16 +99,16 @@ def _pair(rows: FloatArray) -> FloatArray:
 
 
 def _in_turn(order: Order, dimension: int) -> list[_Winner]:
-    """The winners that move, first those that won first."""
-    heads, seeds = order.place.shape
-    turn = np.where(order.moving, order.place, heads)
+    """The moving winners, in the order in which they won."""
+    heads, seeds = order.position.shape
+    turn = np.where(order.moving, order.position, heads)
     first = np.argsort(turn, axis=0)[: int(order.moving.sum(0).max(initial=0))]
     every = np.arange(seeds)
     components = np.arange(2 * dimension).reshape(2, dimension, 1) * seeds + every
     winners = []
     for head in first:
         own = turn[head, every]
-        after = (order.racing | (order.place > own)) & (own < heads)
-        place = head * (2 * dimension * seeds) + components
-        winners.append(_Winner(head, place, after.astype(float)))
+        after = (order.racing | (order.position > own)) & (own < heads)
+        indices = head * (2 * dimension * seeds) + components
+        winners.append(_Winner(head, indices, after.astype(float)))
     return winners

@@ -39,7 +39,7 @@ class Standing:
     @property
     def is_complete(self) -> Bool[np.ndarray, " S"]:
         """Whether every mode is learned, or every head is full."""
-        return self.order.count >= min(len(self.modes.order), self.pairs * len(self.order.place))
+        return self.order.count >= min(len(self.modes.order), self.pairs * len(self.order.position))
 
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """The level of the last plateau, and that of the next one."""

@@ -59,7 +59,7 @@ class PredictedDrop:
 
 @dataclass(frozen=True)
 class Staircase:
-    """What will happen until a given time.
+    """The predicted staircase of one seed up to a given time.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -84,7 +84,7 @@ class Staircase:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Staircases(BriefRepr):
-    """The same of many seeds, as arrays.
+    """The predicted staircases of many seeds, as arrays.
 
     Seeds are along the first axis, drops along the second; `learned_at_start` says what a start
     holds already.
@@ -110,7 +110,7 @@ class Staircases(BriefRepr):
     size: Float[np.ndarray, " S"]
     """The largest head that holds nothing at the start, in lengths of one that has learned."""
     stuck: Bool[np.ndarray, " S"]
-    """Whether the heads could not be followed to the end."""
+    """Whether the integration failed before the end."""
 
     @property
     def is_open(self) -> Bool[np.ndarray, "S M"]:

@@ -68,8 +68,8 @@ class DropTimeLaw(BriefRepr):
     def survival(self, times: ArrayLike) -> FloatArray:
         """The share of the starts that has not dropped by each time."""
         given = real_array("times", times)
-        place = np.searchsorted(self.runaways, self.init_scale * (given + self.delay))
-        return (1 - place / len(self.runaways)) ** self._heads
+        passed = np.searchsorted(self.runaways, self.init_scale * (given + self.delay))
+        return (1 - passed / len(self.runaways)) ** self._heads
 
     def density(self, times: ArrayLike) -> FloatArray:
         """The density of the first drop's time, of a smooth curve through 54 quantiles.
