@@ -86,7 +86,8 @@ class Job(AbstractJob[States, Trajectory]):
         # Only trajectories leave a state, and only they can take one: drops are noted from a start.
         same &= {run.record.keep for run in (earlier.setting, self.setting)} == {"trajectory"}
         # Seeds of an interrupted run stand at different times, past its last common record.
-        return same and earlier.is_complete and self.setting.method.continues(earlier.setting.method)
+        same &= earlier.is_complete
+        return same and self.setting.method.continues(earlier.setting.method)
 
     def restore(self, saved: Saved) -> States:
         return self.rows.restore(saved.state)
