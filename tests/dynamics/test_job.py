@@ -124,10 +124,21 @@ def test_flow_goes_on_exactly_only_at_the_same_tolerances() -> None:
     start = ss.GivenStart(first.weights())
     flows = [ss.GradientFlow(until=200), ss.GradientFlow(until=200, rtol=1e-9)]
     jobs = [Job(setting(method=flow, init=start), earlier=first) for flow in flows]
-    # The solver has come to its last step before the end, or it begins at the end anew.
-    kept, anew = (np.asarray(job.begin()[0].solver.time) for job in jobs)  # type: ignore[attr-defined]
+    # The solver is at its last step before the end, or starts again at the end.
+    kept, restarted = (np.asarray(job.begin()[0].solver.time) for job in jobs)  # type: ignore[attr-defined]
     assert (kept < 100.0).all()
-    assert (anew == 100.0).all()
+    assert (restarted == 100.0).all()
+
+
+def test_an_interrupted_flow_is_continued_from_its_last_common_record() -> None:
+    job = Job(setting(method=ss.GradientFlow(until=100)))
+    part = job.result(job.advance(job.begin(), 8)[0])
+    assert not part.is_complete
+    start = ss.GivenStart(part.weights())
+    after = Job(setting(method=ss.GradientFlow(until=200), init=start), earlier=part)
+    state: Any = after.begin()[0]
+    np.testing.assert_array_equal(state.solver.time, np.full(3, part.time[-1]))
+    np.testing.assert_allclose(state.records.loss[:, 0], part.loss[:, -1], rtol=1e-12)
 
 
 def test_seeds_that_fill_up_a_group_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:

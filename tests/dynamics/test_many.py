@@ -90,7 +90,7 @@ def test_smaller_ones_are_padded_and_are_none_the_worse(
 
 
 def test_a_flow_turns_stiff_by_itself() -> None:
-    """Whether it does hangs on its own seeds and end, and not on its neighbours."""
+    """Which depends on its own seeds and end, not on its neighbours."""
     long = setting(method=ss.GradientFlow(until=1e7), seeds=1)
     short = setting(method=FLOW, seeds=1)
     runs = ss.train_many([short, long])
@@ -246,15 +246,21 @@ def test_a_trajectory_goes_on_as_one_of_train_does() -> None:
         MODEL, TASK, method=ss.GradientFlow(until=600), start=ss.train(first), record=20
     )
     np.testing.assert_allclose(on.loss, expected.loss, rtol=0, atol=1e-12)
-    # Exactly: the solver goes on with the step that it had come to.
+    # Exactly: the solver continues with the step that it had reached.
     whole = ss.train(setting(method=ss.GradientFlow(until=600)))
     np.testing.assert_allclose(on.loss[:, -1], whole.loss[:, -1], rtol=0, atol=1e-13)
 
 
-def test_a_setting_that_cannot_be_carried_out_is_named() -> None:
+def test_a_setting_that_cannot_run_is_named() -> None:
     wrong = setting(method=ss.GradientDescent(0.1, 5), record=ss.Record(at=[7.0]))
     with pytest.raises(ss.InvalidInput, match=r"settings\[1\].record.at = 7.0: the run ends at 5"):
         ss.train_many([setting(), wrong])
+
+
+@pytest.mark.parametrize("run", [ss.train_many, ss.summarise_many])
+def test_padding_to_something_else_is_refused(run: Any) -> None:
+    with pytest.raises(ss.InvalidInput, match="padded_to = 4: must be a PaddedShape"):
+        run([setting()], padded_to=4)
 
 
 def test_no_settings_are_no_trajectories() -> None:

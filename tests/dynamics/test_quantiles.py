@@ -1,4 +1,4 @@
-"""Quantiles over seeds: those of the trajectories, in shares, interrupted and brought back."""
+"""Quantiles over seeds: those of the trajectories, in chunks, interrupted and resumed."""
 
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ def setting(keep: str = "quantiles", **changes: Any) -> ss.Setting:
 
 
 @pytest.fixture
-def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirteen seeds at once: three shares of thirteen and one of eleven."""
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirteen seeds at once: three chunks of thirteen and one of eleven."""
     monkeypatch.setattr(record, "_FEWEST_TOGETHER", 13)
     monkeypatch.setattr(record, "_NUMBERS_TOGETHER", 13)
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_chunks")
 def test_they_are_those_of_the_trajectories() -> None:
     run = ss.train(setting())
     whole = ss.train(setting("trajectory"))
@@ -42,29 +42,29 @@ def test_they_are_those_of_the_trajectories() -> None:
     np.testing.assert_array_equal(expected["loss"], exact)
     np.testing.assert_allclose(kept["final_loss"], exact[:, -1], rtol=1e-9)
     np.testing.assert_array_equal(kept["ended"], expected["ended"])
-    # Those that are found on the way, from the run that keeps a few numbers of each seed.
-    few = ss.train(setting("drops")).summary()
+    # Events, against a run that keeps the drops of each seed.
+    of_seeds = ss.train(setting("drops")).summary()
     for name in ("drop_time", "plateau_loss", "learned_time"):
-        of_seeds = np.quantile(few[name], SHARES, axis=0, method="inverted_cdf")
-        np.testing.assert_allclose(kept[name], of_seeds, rtol=1e-6)
-    places = few["order"].to_numpy()[:, :, None] == np.arange(2)
-    np.testing.assert_allclose(kept["order_share"], places.mean(axis=0))
+        quantiles_of_seeds = np.quantile(of_seeds[name], SHARES, axis=0, method="inverted_cdf")
+        np.testing.assert_allclose(kept[name], quantiles_of_seeds, rtol=1e-6)
+    learned = of_seeds["order"].to_numpy()[:, :, None] == np.arange(2)
+    np.testing.assert_allclose(kept["order_share"], learned.mean(axis=0))
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_chunks")
 def test_a_flow_keeps_them_too() -> None:
     flow = {"method": ss.GradientFlow(until=800), "seeds": 20}
     kept = ss.train(setting(**flow)).summary(quantiles=SHARES)
-    few = ss.train(setting("drops", **flow)).summary()
+    of_seeds = ss.train(setting("drops", **flow)).summary()
     for name in ("drop_time", "plateau_loss", "learned_time"):
-        of_seeds = np.quantile(few[name], SHARES, axis=0, method="inverted_cdf")
-        np.testing.assert_allclose(kept[name], of_seeds, rtol=1e-8)
-    final = np.quantile(few["final_loss"], SHARES, method="inverted_cdf")
+        quantiles_of_seeds = np.quantile(of_seeds[name], SHARES, axis=0, method="inverted_cdf")
+        np.testing.assert_allclose(kept[name], quantiles_of_seeds, rtol=1e-8)
+    final = np.quantile(of_seeds["final_loss"], SHARES, method="inverted_cdf")
     np.testing.assert_allclose(kept["final_loss"], final, rtol=1e-8)
 
 
-@pytest.mark.usefixtures("small_shares")
-def test_interrupted_in_a_share_it_goes_on_to_the_same_quantiles(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_chunks")
+def test_interrupted_in_a_chunk_it_resumes_to_the_same_quantiles(tmp_path: Path) -> None:
     whole = ss.train(setting())
     seen: list[float] = []
 
@@ -96,7 +96,7 @@ def test_a_state_of_another_setting_is_refused(tmp_path: Path) -> None:
         ss.train(setting(seeds=40), observers=[ss.Checkpoint(tmp_path / "state")])
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_chunks")
 def test_seeds_that_diverge_are_counted_and_lie_above_all_others() -> None:
     run = ss.train(setting(init=ss.RandomStart(3.0), seeds=30))
     diverged = int(run.summary()["ended"].sel(result="diverged"))
@@ -128,7 +128,7 @@ def test_what_has_no_seeds_says_so(tmp_path: Path) -> None:
     page = write_run_page(run, tmp_path / "index.html").read_text()
     assert "nine tenths of them" in page
     assert "<table" not in page
-    told = str(run.compare())
-    assert "time of drop 2:" in told
-    assert "9 finished" in told
+    text = str(run.compare())
+    assert "time of drop 2:" in text
+    assert "9 finished" in text
     assert run.plot().axes[0].get_legend_handles_labels()[1][-1] == "median"

@@ -82,10 +82,10 @@ def test_every_shard_has_a_thread(on_cores: Any) -> None:
     on_cores(2)
     job, together = Job(setting("descent")), threading.Barrier(2)
 
-    def wait(problem: object, own: int, other: int) -> int:
+    def wait(problem: object, first: int, second: int) -> int:
         """Each waits for the other."""
         together.wait(timeout=60)
-        return own + other
+        return first + second
 
     assert job.rows._shards.map(wait, job.rows._problems, [3, 4], [10, 20]) == (13, 24)
 
@@ -108,7 +108,7 @@ for plain in json.loads(sys.argv[1]):
     assert runs[0].equals(runs[1])
 print('the same')
 """
-# Bits hang on it: without any optimising, what is rounded differs with the groups in a shard.
+# Bits depend on it: without optimisation, rounding differs with the groups in a shard.
 _AS_FOR_USERS = "--xla_cpu_use_fusion_emitters=true"
 
 

@@ -1,4 +1,4 @@
-"""The few numbers of a run, found on its way or from its records."""
+"""The summary of a run, from events noted on the way or from its records."""
 
 from typing import Any
 

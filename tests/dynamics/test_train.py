@@ -1,4 +1,4 @@
-"""`train`: progress, records, seeds, convergence, divergence, going on, and no compiling anew."""
+"""`train`: progress, records, seeds, convergence, divergence, resuming, no recompilation."""
 
 import logging
 import threading
@@ -318,7 +318,7 @@ def test_a_checkpoint_outlives_its_run(tmp_path) -> None:
         train(observers=[ss.Checkpoint(tmp_path), MIDWAY])
     seen: list[float] = []
     rest = train(observers=[ss.Checkpoint(tmp_path), lambda at: seen.append(at.share)])
-    assert seen[0] > 0.4, "it began anew"
+    assert seen[0] > 0.4, "it started again"
     assert rest.equals(train())
 
 

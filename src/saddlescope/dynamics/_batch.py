@@ -42,7 +42,7 @@ class _Member:
 
 
 class Batch:
-    """Settings of one shape, the smaller ones padded; `indices` are theirs among all."""
+    """Settings of one shape, the smaller ones padded; `indices` are their indices among all."""
 
     def __init__(
         self, indices: Sequence[int], prepared: Sequence[Prepared], frame: Frame | None = None

@@ -10,7 +10,7 @@ from saddlescope.dynamics._prepared import Prepared
 from saddlescope.risk import AbstractMapRisk
 
 # Seconds on one core for a step of a row, divided by its weights times D: measured on ensembles of
-# D = 4, H = 5. For a flow it is per expected step, which stands for several steps of the solver.
+# D = 4, H = 5. For a flow it is per step of `expected_steps`; the solver's own steps are longer.
 _SECONDS_OF_STEP, _SECONDS_OF_FLOW = 3e-10, 5e-9
 # For a step on prompts, per prompt.
 _SECONDS_OF_PROMPT = 2e-9

@@ -85,6 +85,8 @@ class Job(AbstractJob[States, Trajectory]):
         same = all(before[part] == now[part] for part in ("model", "task", "seeds"))
         # Only trajectories leave a state, and only they can take one: drops are noted from a start.
         same &= {run.record.keep for run in (earlier.setting, self.setting)} == {"trajectory"}
+        # Seeds of an interrupted run stand at different times, past its last common record.
+        same &= earlier.is_complete
         return same and self.setting.method.continues(earlier.setting.method)
 
     def restore(self, saved: Saved) -> States:

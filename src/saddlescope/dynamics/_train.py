@@ -124,7 +124,7 @@ def train_many(
     from saddlescope.dynamics._padded_shape import PaddedShape
     from saddlescope.running.loop import run_job
 
-    listed = _listed(settings)
+    listed = _listed(settings, padded_to)
     if not listed:
         return ()
     if len(listed) == 1 and isinstance(padded_to, PaddedShape):
@@ -156,11 +156,17 @@ def summarise_many(
     from saddlescope.dynamics._many import SummariesJob
     from saddlescope.running.loop import run_job
 
-    listed = _listed(settings)
+    listed = _listed(settings, padded_to)
     return run_job(SummariesJob(listed, padded_to), observers) if listed else ()
 
 
-def _listed(settings: Iterable[Setting]) -> list[Setting]:
+def _listed(settings: Iterable[Setting], padded_to: object) -> list[Setting]:
+    """The settings as a list, after checking them and the shape that they are padded to."""
+    from saddlescope.dynamics._frame import Frame
+    from saddlescope.dynamics._padded_shape import PaddedShape
+
+    if not isinstance(padded_to, PaddedShape | Frame | None):
+        raise InvalidInput("padded_to", padded_to, "must be a PaddedShape")
     if isinstance(settings, Setting) or not isinstance(settings, Iterable):
         raise InvalidInput("settings", settings, "must be a list of settings")
     listed = list(settings)

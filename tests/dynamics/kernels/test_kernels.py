@@ -1,6 +1,6 @@
-"""The kernels next to the programs that XLA makes of the same steps.
+"""The kernels against XLA's programs of the same steps.
 
-Without a GPU, and so in every run of all tests, Pallas' interpreter carries them out;
+Without a GPU they run in Pallas' interpreter;
 `JAX_PLATFORMS=cuda pytest tests/dynamics/kernels` is the same on a GPU.
 """
 
@@ -26,7 +26,7 @@ FLOW = ss.GradientFlow(until=400.0)
 IS_INTERPRETED = jax.default_backend() != "gpu"
 # Two lanes share three heads: one of them holds a head that is not there.
 SHARED, ALONE = Kernel(2, 4, 1, IS_INTERPRETED), Kernel(1, 4, 1, IS_INTERPRETED)
-# One head after another comes into registers.
+# Heads are loaded into registers one at a time.
 IN_MEMORY = Kernel(1, 4, 1, IS_INTERPRETED, in_memory=True)
 MODELS = {
     "pairs": ss.SeparateAttention(heads=3),
@@ -38,7 +38,7 @@ MODELS = {
 @pytest.fixture
 def by_kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def train(kernel: Kernel, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What a function returns where a kernel carries out what it trains."""
+        """The result of a function whose training runs in a kernel."""
 
         def choose(methods: list[ss.AbstractMethod], *_: object) -> Kernel | None:
             return kernel if all(method.has_kernel for method in methods) else None
@@ -55,7 +55,7 @@ def options(method: ss.AbstractMethod, **others: Any) -> Any:
     return {"init_scale": 0.2, "seeds": 6, "method": method, "record": 5} | others
 
 
-def apart(run: ss.Trajectory, other: ss.Trajectory, name: str) -> float:
+def difference(run: ss.Trajectory, other: ss.Trajectory, name: str) -> float:
     return float(np.abs(run.dataset[name] - other.dataset[name]).max())
 
 
@@ -77,7 +77,7 @@ def test_a_descent_is_that_of_xla(by_kernel: Any, name: str, kernel: Kernel) -> 
     other = ss.train(model, TASK, **options(DESCENT))
     assert "solver" not in other.dataset.attrs
     for weights in ("loss", *model.shapes(2)):
-        assert apart(run, other, weights) < 1e-12
+        assert difference(run, other, weights) < 1e-12
 
 
 def test_a_flow_errs_no_more_than_that_of_xla(by_kernel: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_flow_errs_no_more_than_that_of_xla(by_kernel: Any) -> None:
     other = ss.train(model, TASK, **options(FLOW))
     exact = ss.train(model, TASK, **options(FLOW.tightened(1000)))
     for weights in ("loss", *model.shapes(2)):
-        assert apart(run, exact, weights) < 3 * apart(other, exact, weights) + 1e-12
+        assert difference(run, exact, weights) < 3 * difference(other, exact, weights) + 1e-12
     for conserved in model.conserved_axes:
         values = run.dataset[conserved]
         assert float(np.abs(values - values.isel(time=0)).max()) < 1e-7
@@ -103,7 +103,7 @@ def test_drops_are_found_inside_the_kernel(
     run = by_kernel(kernel, ss.train, model, TASK, **given).summary()
     other = ss.train(model, TASK, **given).summary()
     assert run["drop_time"].notnull().sum() >= 6
-    # Both interpolate within steps of their own.
+    # Each interpolates within its own steps.
     np.testing.assert_allclose(run["drop_time"], other["drop_time"], rtol=1e-6)
     np.testing.assert_allclose(run["learned_time"], other["learned_time"], rtol=1e-2)
     np.testing.assert_allclose(run["plateau_loss"], other["plateau_loss"], atol=1e-3)
@@ -133,7 +133,7 @@ def test_rows_of_several_settings_have_their_own_numbers(by_kernel: Any, kernel:
         assert run.dataset.attrs["solver"] == "kernel"
         np.testing.assert_array_equal(run.time, other.time)
         for name in ("loss", "k", "v"):
-            assert apart(run, other, name) < 1e-12
+            assert difference(run, other, name) < 1e-12
 
 
 def test_settings_that_share_a_batch_share_its_solver(by_kernel: Any) -> None:
@@ -182,7 +182,7 @@ def test_a_long_rest_is_handed_to_the_stiff_method(by_kernel: Any) -> None:
     run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **given)
     assert run.dataset.attrs["solver"] == "kernel, then stiff for 100% of the seeds"
     other = ss.train(MODELS["pairs"], TASK, **given)
-    assert apart(run, other, "loss") < 1e-9
+    assert difference(run, other, "loss") < 1e-9
 
 
 def test_float32_is_computed_in_float32(by_kernel: Any) -> None:
@@ -190,7 +190,7 @@ def test_float32_is_computed_in_float32(by_kernel: Any) -> None:
     alone = options(method, seeds=1)
     run = by_kernel(SHARED, ss.train, MODELS["pairs"], TASK, **alone)
     assert run.dataset["k"].dtype == np.float32
-    assert apart(run, ss.train(MODELS["pairs"], TASK, **alone), "loss") < 1e-5
+    assert difference(run, ss.train(MODELS["pairs"], TASK, **alone), "loss") < 1e-5
 
 
 def test_more_steps_than_fit_in_a_word_lie_ahead(by_kernel: Any) -> None:

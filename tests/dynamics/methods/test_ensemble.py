@@ -14,7 +14,7 @@ from saddlescope.dynamics.methods._ensemble import group_size, map_groups, over_
 
 
 class Simple(eqx.Module):
-    """A problem of one number, of all rows or of each."""
+    """A problem of one number, shared by all rows or one for each."""
 
     rate: jax.Array
     has_rows: bool = eqx.field(static=True)
@@ -38,14 +38,14 @@ def test_small_ensembles_advance_together() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6])
 @pytest.mark.parametrize("has_rows", [False, True])
-def test_groups_are_put_together_again(size: int, has_rows: bool) -> None:
+def test_groups_are_joined_again(size: int, has_rows: bool) -> None:
     state = {"a": jnp.arange(6.0), "b": jnp.arange(12.0).reshape(6, 2)}
     problem = Simple(jnp.arange(6.0) if has_rows else jnp.asarray(1.0), has_rows)
 
-    def advance(own: Any, group: dict) -> tuple:
+    def advance(group_problem: Any, group: dict) -> tuple:
         assert group["a"].shape == (size,)
-        assert own.rate.shape == ((size,) if has_rows else ())
-        return {"a": group["a"] + own.rate, "b": group["b"] * 2}, jnp.asarray(size)
+        assert group_problem.rate.shape == ((size,) if has_rows else ())
+        return {"a": group["a"] + group_problem.rate, "b": group["b"] * 2}, jnp.asarray(size)
 
     moved, taken = map_groups(advance, problem, state, size)  # type: ignore[arg-type]
     np.testing.assert_array_equal(moved["a"], np.arange(6) * 2 if has_rows else np.arange(6) + 1)
@@ -59,18 +59,18 @@ def test_a_function_of_one_row_is_applied_to_each(size: int, has_rows: bool) -> 
     tree = {"a": jnp.arange(size * 3.0).reshape(size, 3)}
     problem = Simple(jnp.arange(1.0, size + 1) if has_rows else jnp.asarray(2.0), has_rows)
 
-    def one(own: Any, row: dict) -> dict:
-        assert own.rate.shape == ()
-        return {"a": own.rate * row["a"].sum()}
+    def scaled_sum(row_problem: Any, row: dict) -> dict:
+        assert row_problem.rate.shape == ()
+        return {"a": row_problem.rate * row["a"].sum()}
 
-    result = over_rows(one, problem, tree)  # type: ignore[arg-type, type-var]
+    result = over_rows(scaled_sum, problem, tree)  # type: ignore[arg-type, type-var]
     rates = np.arange(1, size + 1) if has_rows else 2
     np.testing.assert_array_equal(
         result["a"], rates * np.arange(size * 3.0).reshape(size, 3).sum(1)
     )
 
 
-def test_picking_is_seed_by_seed() -> None:
+def test_pick_selects_seed_by_seed() -> None:
     new = {"a": jnp.ones(3), "b": jnp.ones((3, 2))}
     old = {"a": jnp.zeros(3), "b": jnp.zeros((3, 2))}
     picked = pick(jnp.asarray([True, False, True]), new, old)

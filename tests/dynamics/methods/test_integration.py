@@ -1,4 +1,4 @@
-"""Segments of gradient flow: budgets, records by interpolation, and going on."""
+"""Segments of gradient flow: budgets, interpolated records, and continued runs."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_a_second_segment_takes_the_program_of_the_first() -> None:
 
 
 def test_records_are_where_the_grid_is_and_not_where_the_steps_are() -> None:
-    """Interpolated records lie on the path within what the tolerances allow of it."""
+    """Interpolated records lie on the path to within the tolerances."""
     with jax.enable_x64(True):
         state = finish(*_begun(ss.GradientFlow(until=2000)))
         finer = finish(*_begun(ss.GradientFlow(until=2000, rtol=1e-11, atol=1e-14)))
@@ -83,7 +83,7 @@ def _begun(flow: ss.GradientFlow) -> tuple[Job, Any]:
     return job, job.begin()[0]
 
 
-def test_a_finished_flow_goes_on_as_if_it_had_never_stopped() -> None:
+def test_a_finished_flow_continues_as_if_it_had_never_stopped() -> None:
     with jax.enable_x64(True):
         first = make_job(ss.GradientFlow(until=1000))
         ended = finish(first, first.begin()[0])
@@ -99,7 +99,7 @@ def test_a_finished_flow_goes_on_as_if_it_had_never_stopped() -> None:
         np.testing.assert_array_equal(second.records.last, whole.records.last)
 
 
-def test_a_seed_without_a_step_to_take_fails_and_the_others_go_on() -> None:
+def test_a_seed_without_a_small_enough_step_fails_and_the_others_finish() -> None:
     with jax.enable_x64(True):
         job = make_job(ss.GradientFlow(until=2000))
         begun: Any = job.begin()[0]
@@ -125,7 +125,7 @@ def test_a_seed_whose_heads_cancel_beyond_rounding_fails_and_the_others_go_on() 
     assert "try a smaller init_scale or until" in run.outcomes[1].message
 
 
-# Long rests: drops at 1/w or so, and 600/w of time.
+# Long rests: drops at about 1/w, in a run to 600/w.
 LONG = {"init": ss.RandomStart(1e-3), "record": ss.Record(points=300), "seeds": 2}
 
 
@@ -133,7 +133,7 @@ def long_job(solver: str = "auto", until: float = 600_000.0) -> Job:
     return Job(ss.Setting(MODEL, TASK, ss.GradientFlow(until, solver=solver), **LONG))  # type: ignore[arg-type]
 
 
-def carried_out(job: Job, budget: int) -> Any:
+def run_to_end(job: Job, budget: int) -> Any:
     state: Any = job.begin()[0]
     while not job.is_finished((state,)):
         state, _ = job.setting.method.advance(job.prepared.problem, state, budget)
@@ -142,9 +142,9 @@ def carried_out(job: Job, budget: int) -> Any:
 
 def test_a_long_rest_is_left_to_the_stiff_method_and_the_path_is_the_same() -> None:
     with jax.enable_x64(True):
-        explicit = carried_out(long_job("explicit"), 10**6)
-        chosen = carried_out(long_job(), 10**6)
-        stiff = carried_out(long_job("stiff"), 10**6)
+        explicit = run_to_end(long_job("explicit"), 10**6)
+        chosen = run_to_end(long_job(), 10**6)
+        stiff = run_to_end(long_job("stiff"), 10**6)
     assert not np.asarray(explicit.solver.is_stiff).any()
     assert np.asarray(chosen.solver.is_stiff).all()
     for other in (chosen, stiff):
@@ -153,25 +153,25 @@ def test_a_long_rest_is_left_to_the_stiff_method_and_the_path_is_the_same() -> N
 
 def test_segments_of_any_length_make_one_path_across_both_methods() -> None:
     with jax.enable_x64(True):
-        states = [carried_out(long_job(), budget) for budget in (10**6, 700)]
+        states = [run_to_end(long_job(), budget) for budget in (10**6, 700)]
         for one, other in zip(*map(jax.tree.leaves, states), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_a_short_run_stays_explicit() -> None:
     with jax.enable_x64(True):
-        state = carried_out(long_job(until=3000.0), 10**6)
+        state = run_to_end(long_job(until=3000.0), 10**6)
     assert not np.asarray(state.solver.is_stiff).any()
 
 
 def test_the_stiff_method_agrees_with_lsoda() -> None:
     with jax.enable_x64(True):
         job = long_job("stiff")
-        state = carried_out(job, 10**6)
+        state = run_to_end(job, 10**6)
         field = jax.jit(lambda y: job.prepared.problem.velocity(y, job.prepared.problem.pace))
         start = np.asarray(job.begin()[0].records.last)  # type: ignore[attr-defined]
         for seed in range(2):
-            theirs = scipy.integrate.solve_ivp(
+            reference = scipy.integrate.solve_ivp(
                 lambda t, y: np.asarray(field(y)),
                 (0.0, job.prepared.grid[-1]),
                 start[seed],
@@ -180,17 +180,17 @@ def test_the_stiff_method_agrees_with_lsoda() -> None:
                 rtol=1e-10,
                 atol=1e-13,
             ).y
-            losses = jax.vmap(job.prepared.problem.loss)(jnp.asarray(theirs.T))
+            losses = jax.vmap(job.prepared.problem.loss)(jnp.asarray(reference.T))
             np.testing.assert_allclose(state.records.loss[seed], losses, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["explicit", "stiff"])
 def test_convergence_is_noticed_between_records(solver: str) -> None:
-    """With two records it would be noticed at the end; the seed rests long before."""
+    """With two records alone it would be noticed at the end; the seed rests long before."""
     flow = ss.GradientFlow(until=1e6, converged=1e-3, solver=solver)
     with jax.enable_x64(True):
         job = make_job(flow, ss.Record(points=2))
-        state = carried_out(job, 10**6)
+        state = run_to_end(job, 10**6)
     assert np.asarray(state.records.converged).all()
     assert (np.asarray(state.solver.time) < 1e4).all()
     assert (np.asarray(state.records.loss[:, 1]) <= float(job.prepared.problem.threshold)).all()
@@ -207,9 +207,9 @@ def test_the_power_method_finds_the_largest_rate_as_it_goes() -> None:
             rate = np.abs(np.linalg.eigvalsh(jacobian)).max()
             term = _integration._equation(job.prepared.problem)
             slope = job.prepared.problem.velocity(at)
-            _, told = _integration._power_iteration(term, at, slope, state.solver.dominant[row])
-            # The slope is looked at 1e-5 of the weights aside.
-            assert float(told) == pytest.approx(rate, rel=1e-4)
+            _, estimate = _integration._power_iteration(term, at, slope, state.solver.dominant[row])
+            # The finite difference displaces weights by 1e-5 of their norm.
+            assert float(estimate) == pytest.approx(rate, rel=1e-4)
 
 
 def test_without_a_direction_there_is_no_rate() -> None:
@@ -224,25 +224,25 @@ def test_without_a_direction_there_is_no_rate() -> None:
 
 @pytest.mark.parametrize("solver", ["explicit", "stiff"])
 def test_a_rounding_at_the_start_stays_one(solver: str) -> None:
-    """Through drops and rests: no step hangs on a rounding, so that other machines agree."""
+    """Through drops and rests: no step size depends on rounding, so other machines agree."""
     flow, start = ss.GradientFlow(4000.0, solver=solver), ss.RandomStart(0.1)
     weights = start.ensemble(MODEL, TASK, np.arange(3))
     rounded = {name: np.nextafter(array, 1.0) for name, array in weights.items()}
     one, other = (
         ss.train(MODEL, TASK, method=flow, weights=at, record=200) for at in (weights, rounded)
     )
-    # Measured: 2e-14, where it was 3e-8 before the steps were kept from it.
+    # Measured: 2e-14, and 3e-8 if step sizes depend on rounding.
     for name in ("loss", "v", "k", "q"):
         np.testing.assert_allclose(one.dataset[name], other.dataset[name], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("scale", "until"), [(1e3, 50.0), (1e6, 1e-3)])
-def test_a_step_into_no_number_is_shortened(scale: float, until: float) -> None:
+def test_a_step_to_nan_is_shortened(scale: float, until: float) -> None:
     run = ss.train(MODEL, TASK, method=ss.GradientFlow(until), init_scale=scale, seeds=3, record=5)
     assert run.outcomes.are(ss.Result.FINISHED).all()
 
 
-def test_a_seed_that_cannot_come_further_says_why() -> None:
+def test_a_seed_that_gets_no_further_says_why() -> None:
     small = ss.train(MODEL, TASK, method=ss.GradientFlow(1e15), init_scale=1e-14, seeds=3, record=5)
     assert small.outcomes.are(ss.Result.DIVERGED).all()
     assert "resolves no shorter step there" in small.outcomes[0].message

@@ -1,4 +1,4 @@
-"""Solving with the Jacobian by heads, next to the whole matrix."""
+"""Solving with the Jacobian by heads, against the dense matrix."""
 
 from functools import partial
 from typing import Any
@@ -57,8 +57,8 @@ def velocity_of(problem: Problem) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_by_heads_it_solves_as_with_the_whole_matrix(name: str) -> None:
-    """To rounding times what the matrix makes of it, from weights of 1e-6 to those of 100."""
+def test_solving_by_heads_agrees_with_the_dense_matrix(name: str) -> None:
+    """To rounding times the condition number, for weights of 1e-6 to 100."""
     with jax.enable_x64(True):
         problem = problem_of(name)
         assert _jacobian._is_by_heads(problem.model, problem.layout)
@@ -72,13 +72,13 @@ def test_by_heads_it_solves_as_with_the_whole_matrix(name: str) -> None:
                 matrix = rate / steep * np.eye(len(at)) - jacobian
                 exact = np.linalg.solve(matrix, side)
                 error = np.linalg.norm(solve(problem, at, rate / steep, side) - exact)
-                # Measured over 1 000 of them: at most 15 of these units, and 3 as a whole.
+                # Measured over 1 000: at most 15 of these units, and 3 for the dense matrix.
                 assert error < 50 * eps * np.linalg.cond(matrix) * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize("off", [1e-3, 1e-6, 1e-8])
 def test_a_head_that_is_nearly_singular_by_itself_costs_only_as_many_digits(off: float) -> None:
-    """Where the whole is not: the rest of the Jacobian makes up for it."""
+    """Where the whole Jacobian is not singular."""
     with jax.enable_x64(True):
         problem = problem_of("separate")
         at = jnp.asarray(np.random.default_rng(1).normal(size=problem.layout.size))
@@ -99,7 +99,7 @@ def test_a_head_that_is_nearly_singular_by_itself_costs_only_as_many_digits(off:
 
 
 def test_in_a_long_rest_the_stiff_part_keeps_its_digits() -> None:
-    """A step as long as 1e10 rates: what is left over of large terms is corrected (4e-7 off)."""
+    """With s at 1e-10 of the rate: the difference of large terms is refined (else 4e-7 off)."""
     with jax.enable_x64(True):
         problem = problem_of("separate")
         best = problem.risk.best_map(3)
@@ -116,19 +116,19 @@ def test_weights_that_only_pad_change_nothing() -> None:
     with jax.enable_x64(True):
         problem, fewer = problem_of("separate"), ss.SeparateAttention(2)
         small = Job(ss.Setting(fewer, TASK, ss.GradientFlow(1e3))).prepared.problem
-        places = small.layout.indices_in(problem.layout)
-        own, side = np.random.default_rng(2).normal(size=(2, small.layout.size))
+        indices = small.layout.indices_in(problem.layout)
+        weights, side = np.random.default_rng(2).normal(size=(2, small.layout.size))
         at = np.zeros(problem.layout.size)
-        at[places] = own
+        at[indices] = weights
         sides = np.full(problem.layout.size, 3.0)
-        sides[places] = side
+        sides[indices] = side
         padded = solve(problem, at, 0.3, sides)
-        alone = solve(small, own, 0.3, side)
-    np.testing.assert_allclose(padded[places], alone, rtol=1e-12)
-    np.testing.assert_allclose(np.delete(padded, places), 3.0 / 0.3, rtol=1e-12)
+        alone = solve(small, weights, 0.3, side)
+    np.testing.assert_allclose(padded[indices], alone, rtol=1e-12)
+    np.testing.assert_allclose(np.delete(padded, indices), 3.0 / 0.3, rtol=1e-12)
 
 
-def test_what_cannot_be_solved_with_is_no_number() -> None:
+def test_a_singular_matrix_gives_no_finite_number() -> None:
     with jax.enable_x64(True):
         problem = problem_of("separate")
         nothing = np.zeros(problem.layout.size)
@@ -145,7 +145,7 @@ def test_in_float32_it_stays_in_float32() -> None:
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, at), rtol=1e-3, atol=1e-4)
 
 
-def test_few_weights_beside_many_features_are_solved_with_as_a_whole() -> None:
+def test_few_weights_with_many_features_are_solved_densely() -> None:
     model = ss.SeparateAttention(5, blocks="full")
     task = ss.InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
     problem = Job(ss.Setting(model, task, ss.GradientFlow(1e3))).prepared.problem

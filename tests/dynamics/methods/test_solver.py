@@ -1,4 +1,4 @@
-"""The unrolled Runge–Kutta method beside diffrax's own."""
+"""The unrolled Runge–Kutta method against diffrax's."""
 
 import diffrax
 import jax
@@ -21,14 +21,14 @@ def one_step(width: float, term: diffrax.ODETerm = TERM) -> tuple:
 
 def test_a_step_is_diffrax_s() -> None:
     with jax.enable_x64(True):
-        theirs, y0 = diffrax.Tsit5(), jnp.asarray(START)
-        state = theirs.init(TERM, 0.0, 0.4, y0, None)
-        end, error, dense, _, _ = theirs.step(TERM, 0.0, 0.4, y0, None, state, False)
+        reference, y0 = diffrax.Tsit5(), jnp.asarray(START)
+        state = reference.init(TERM, 0.0, 0.4, y0, None)
+        end, error, dense, _, _ = reference.step(TERM, 0.0, 0.4, y0, None, state, False)
         y1, own_error, own_dense, slope, _ = one_step(0.4)
         np.testing.assert_allclose(y1, end, rtol=1e-14)
         np.testing.assert_allclose(own_error, error, rtol=1e-9, atol=1e-17)
         np.testing.assert_allclose(slope, TERM.vf(0.4, y1, None), rtol=1e-14)
-        between = theirs.interpolation_cls(t0=0.0, t1=0.4, **dense)
+        between = reference.interpolation_cls(t0=0.0, t1=0.4, **dense)
         for time in (0.0, 0.1, 0.37, 0.4):
             inside = UnrolledTsit5.interpolation_cls(t0=0.0, t1=0.4, **own_dense)
             np.testing.assert_allclose(inside.evaluate(time), between.evaluate(time), rtol=1e-13)

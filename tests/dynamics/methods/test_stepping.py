@@ -1,4 +1,4 @@
-"""Segments of steps: budgets, overflow, and the rate that is told as a cure."""
+"""Segments of steps: budgets, overflow, and the suggested learning rate."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ def minimum(problem: Problem) -> jax.Array:
     return jnp.asarray(problem.layout.pack(MODEL.realise(best)))
 
 
-@pytest.mark.parametrize("place", ["minimum", "far out"])
-def test_the_steepest_curvature_is_the_hessians(place: str) -> None:
+@pytest.mark.parametrize("point", ["minimum", "far out"])
+def test_the_steepest_curvature_is_the_hessians(point: str) -> None:
     with jax.enable_x64(True):
         problem = make_job(ss.GradientDescent(0.2, 5000)).prepared.problem
         far_out = jnp.linspace(0.5, 1.5, problem.layout.size)
-        vector = minimum(problem) if place == "minimum" else far_out
+        vector = minimum(problem) if point == "minimum" else far_out
         hessian = np.asarray(jax.jit(jax.hessian(problem.loss))(vector))
         steepest = float(_stepping._steepest_curvature(problem, vector))
     # Two hundred iterations of the power method leave the error that the second eigenvalue's

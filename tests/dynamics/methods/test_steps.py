@@ -93,7 +93,7 @@ def test_a_fresh_step_is_a_step_on_prompts_of_its_seed_and_number() -> None:
 
 
 def test_one_name_is_one_optimiser() -> None:
-    # Another object would be compiled anew.
+    # Another object would be compiled again.
     assert named_transform("adam", 0.1, ()) is named_transform("adam", 0.1, ())
     assert named_transform("adam", 0.1, ()) is not named_transform("adam", 0.2, ())
 

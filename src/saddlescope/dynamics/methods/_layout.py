@@ -42,10 +42,8 @@ class Layout:
         indices, start = [], 0
         for (name, shape), (other, larger_shape) in zip(self.shapes, larger.shapes, strict=True):
             assert name == other
-            if shape:
-                inside = np.ravel_multi_index(np.indices(shape), larger_shape)
-            else:
-                inside = np.zeros(1, int)
+            grid = np.indices(shape)
+            inside = np.ravel_multi_index(grid, larger_shape) if shape else np.zeros(1, int)
             indices.append(start + inside.reshape(-1))
             start += math.prod(larger_shape)
         return np.concatenate(indices)
