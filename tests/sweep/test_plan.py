@@ -174,7 +174,7 @@ def test_a_larger_plan_holds_the_cells_of_a_smaller_one() -> None:
     cells = cells_of(small, large)
     assert cells.tolist() == [[9, 10], [12, 13], [18, 19], [21, 22]]
     assert Batches(large, small).rows == large.rows - small.rows
-    with pytest.raises(ss.InvalidInput, match="every value that it had before"):
+    with pytest.raises(ss.InvalidInput, match="must still have every value that was there"):
         cells_of(large, small)
 
 

@@ -1,5 +1,6 @@
 """Stores: what is there is never computed twice, what is damaged is said and made again."""
 
+import asyncio
 import logging
 import shutil
 import warnings
@@ -11,12 +12,15 @@ import pytest
 import xarray as xr
 from tests.faults.test_full_disk import full_beyond
 from tests.sweep.conftest import BASE, make_sweep
+from zarr.core.sync import sync
+from zarr.storage import LocalStore
 
 import saddlescope as ss
 from saddlescope.errors import CannotRead, CannotWrite, Interrupted
 from saddlescope.running.files import files_in
 from saddlescope.running.lock import hold
 from saddlescope.sweep import _manifest
+from saddlescope.sweep.pools import Workers
 
 Batches = Callable[[], list[int]]
 
@@ -102,6 +106,27 @@ def test_a_damaged_chunk_is_said_and_computed_again(
     said = [record.getMessage() for record in caplog.records]
     assert said == ([] if silent else ["damaged batches are computed again: 1"])
     assert bits(copied) == bits(finished)
+
+
+def test_no_read_is_left_behind_by_a_damaged_chunk(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = LocalStore.get
+
+    async def slow(store: LocalStore, key: str, *rest: object, **named: object) -> object:
+        if key.endswith("c/2"):
+            await asyncio.sleep(0.2)
+        return await get(store, key, *rest, **named)  # type: ignore[arg-type]
+
+    async def count_pending() -> int:
+        return len(asyncio.all_tasks()) - 1
+
+    monkeypatch.setattr(LocalStore, "get", slow)
+    _damage(copied / "final_loss/c/0", "flipped")
+    with pytest.raises(CannotRead, match="is damaged"):
+        ss.Sweep.open(copied)
+    # asyncio would complain of such reads on standard error.
+    assert sync(count_pending()) == 0
 
 
 def test_all_chunks_of_an_array_may_be_gone(
@@ -234,7 +259,10 @@ def test_axes_grow_to_larger_points_and_what_was_there_stays_as_it_is(
 def test_nothing_but_axes_may_grow(copied: Path) -> None:
     for changes, said in (
         ({"keep": ["drops"]}, "extend = 'keep': axes alone may grow: keep was"),
-        ({"init_scale": [0.05, 0.1]}, "an extended plan has every value that it had before"),
+        (
+            {"init_scale": [0.05, 0.1]},
+            r"axes\.init_scale = \[0\.05, 0\.1\]: must still have every value that was there",
+        ),
         ({"spectrum": [[0.6, 0.3], [0.6, 0.3, 0.1]]}, r"axes = .*must be"),
     ):
         with pytest.raises(ss.InvalidInput, match=said):
@@ -344,3 +372,21 @@ def test_a_cluster_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     ):
         with pytest.raises(ss.InvalidInput, match=f"cluster = .*{said}"):
             make_sweep().run(tmp_path / "store", cluster=cluster)
+
+
+def test_a_cluster_without_workers_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Scheduler:
+        dashboard_link = None
+        threads = 0
+
+        def nthreads(self) -> dict[str, int]:
+            return {"worker": self.threads} if self.threads else {}
+
+    scheduler = Scheduler()
+    pool = Workers(scheduler, ())  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING, "saddlescope"):
+        for threads in (0, 0, 1, 0):
+            scheduler.threads, pool._asked_at = threads, -np.inf
+            assert pool.has_room
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["the cluster has no workers: waiting for one"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -114,7 +115,8 @@ class Arrays:
                 self._files[path] = _buffer((folder / path).read_bytes())
             status = [np.asarray(array[rows]) for array in self._arrays.values()][-1]
         except Exception:
-            # Whatever a damaged file makes zarr's codecs run into.
+            # Whatever a damaged file makes zarr's codecs raise.
+            wait_for_reads()
             return None
         finally:
             for path in paths:
@@ -146,6 +148,20 @@ def manifest_in(text: str) -> Manifest | None:
         return Manifest.from_dict(json.loads(text)["attributes"][_ROOT])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def wait_for_reads() -> None:
+    """Wait for the chunks that zarr is still reading after one of them has failed.
+
+    asyncio would complain of them on standard error when the process ends.
+    """
+    from zarr.core.sync import sync
+
+    async def wait() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+
+    sync(wait())
 
 
 def _keep_labels(root: zarr.Group, name: str, values: AnyArray) -> None:

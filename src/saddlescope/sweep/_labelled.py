@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
-from saddlescope.sweep._arrays import REASON, STATUS
+from saddlescope.sweep._arrays import REASON, STATUS, wait_for_reads
 from saddlescope.sweep._manifest import Manifest
 from saddlescope.sweep.plan import POINT
 from saddlescope.sweep.subjects import Status
@@ -26,7 +26,8 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     try:
         rows = xr.open_zarr(path, consolidated=False, zarr_format=3, chunks=None).load()
     except Exception as problem:
-        # Whatever a damaged file makes zarr run into.
+        # Whatever a damaged file makes zarr raise.
+        wait_for_reads()
         said = " ".join(str(problem).split())
         raise CannotRead(
             f"store = {str(path)!r}: is damaged ({said}); the same sweep command mends it"

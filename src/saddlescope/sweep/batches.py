@@ -178,26 +178,29 @@ def cells_of(plan: Plan, larger: Plan) -> AnyArray:
     `InvalidInput` where it is no larger one.
     """
     shape = tuple(larger.dimensions.values())
-    places = []
+    along = []
     for name, size in plan.dimensions.items():
-        found = _places(name, plan, larger)
-        if name not in larger.dimensions or len(found) < size:
-            raise InvalidInput("axes", name, "an extended plan has every value that it had before")
-        if name == POINT and (found != np.arange(size)).any():
+        indices = _indices(name, plan, larger)
+        if len(indices) < size:
+            now = _values(name, larger) if name in larger.dimensions else None
+            raise InvalidInput(f"axes.{name}", now, "must still have every value that was there")
+        if name == POINT and (indices != np.arange(size)).any():
             raise InvalidInput("axes", name, "zipped and random values are extended at their end")
-        places.append(found)
+        along.append(indices)
     if list(plan.dimensions) != list(larger.dimensions):
         raise InvalidInput("axes", list(larger.dimensions), f"must be {list(plan.dimensions)}")
-    grid = np.meshgrid(*places, indexing="ij")
+    grid = np.meshgrid(*along, indexing="ij")
     flat = np.ravel_multi_index(grid, shape) if grid else np.zeros(())
     return np.asarray(flat).reshape(plan.count, -1)
 
 
-def _places(name: str, plan: Plan, larger: Plan) -> AnyArray:
-    """Where the values of a dimension stand in that of a larger plan, as far as they are there."""
-    mine, theirs = (_values(name, one) for one in (plan, larger))
-    where = {value: place for place, value in reversed(list(enumerate(theirs)))}
-    return np.array([where[value] for value in mine if value in where], dtype=int)
+def _indices(name: str, plan: Plan, larger: Plan) -> AnyArray:
+    """The indices of a dimension's values in a larger plan, those that it lacks left out."""
+    if name not in larger.dimensions:
+        return np.zeros(0, dtype=int)
+    values = _values(name, larger)
+    index = {value: i for i, value in reversed(list(enumerate(values)))}
+    return np.array([index[one] for one in _values(name, plan) if one in index], dtype=int)
 
 
 def _values(name: str, plan: Plan) -> list[object]:

@@ -20,6 +20,7 @@ from saddlescope.checks import whole_number
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.running.cores import default_workers
 from saddlescope.running.interruption import withheld
+from saddlescope.running.observers import log
 from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class Workers(AbstractPool):
         self._waiting: dict[str, tuple[Future, Batch]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = uuid.uuid4().hex[:8]
-        self._threads, self._asked_at = 0, -_ASK_EVERY
+        self._threads: int | None = None
+        self._asked_at = -_ASK_EVERY
         self.address = client.dashboard_link or None
         with _losing_the_scheduler():
             for path in modules:
@@ -102,9 +104,12 @@ class Workers(AbstractPool):
         now = time.monotonic()
         if now - self._asked_at >= _ASK_EVERY:
             # Workers come and go.
+            before = self._threads
             with _losing_the_scheduler():
                 self._threads, self._asked_at = sum(self.client.nthreads().values()), now
-        return len(self._waiting) < max(self._threads, 1) + _AHEAD
+            if before != 0 and self._threads == 0:
+                log.warning("the cluster has no workers: waiting for one")
+        return len(self._waiting) < max(self._threads or 0, 1) + _AHEAD
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
