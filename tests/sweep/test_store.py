@@ -96,7 +96,7 @@ def test_a_damaged_chunk_is_said_and_computed_again(
 ) -> None:
     _damage(copied / name, how)
     if how != "removed":
-        with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command mends it"):
+        with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command repairs it"):
             ss.Sweep.open(copied)
     with caplog.at_level(logging.WARNING, "saddlescope"):
         make_sweep().run(copied, workers=0)
@@ -104,7 +104,7 @@ def test_a_damaged_chunk_is_said_and_computed_again(
     # Without its status a batch was never there.
     silent = name == "status/c/1" and how == "removed"
     said = [record.getMessage() for record in caplog.records]
-    assert said == ([] if silent else ["damaged batches are computed again: 1"])
+    assert said == ([] if silent else ["damaged batches are recomputed: 1"])
     assert bits(copied) == bits(finished)
 
 
@@ -175,7 +175,7 @@ def test_another_plan_is_refused_with_what_changed(copied: Path) -> None:
     ):
         with pytest.raises(ss.InvalidInput, match=said) as refusal:
             make_sweep(**changes).run(copied, workers=0)
-        assert "belongs to another plan" in str(refusal.value)
+        assert "has another plan" in str(refusal.value)
         assert "\n" not in str(refusal.value)
 
 
@@ -184,7 +184,7 @@ def test_other_code_is_refused_with_what_changed(
 ) -> None:
     monkeypatch.setattr(_manifest, "modules_digest", lambda rooms: "0123")
     with pytest.raises(
-        ss.InvalidInput, match=r"computed by other code: modules was \w+ and is 0123"
+        ss.InvalidInput, match=r"computed by another version: modules was \w+ and is 0123"
     ):
         make_sweep().run(copied, workers=0)
 
@@ -253,12 +253,12 @@ def test_axes_grow_to_larger_points_and_what_was_there_stays_as_it_is(
     (store / several[0]).write_bytes(b"")
     with caplog.at_level(logging.WARNING):
         xr.testing.assert_identical(larger.run(store, workers=0), extended)
-    assert "damaged batches are computed again" in caplog.text
+    assert "damaged batches are recomputed" in caplog.text
 
 
 def test_nothing_but_axes_may_grow(copied: Path) -> None:
     for changes, said in (
-        ({"keep": ["drops"]}, "extend = 'keep': axes alone may grow: keep was"),
+        ({"keep": ["drops"]}, "extend = 'keep': only axes may grow: keep was"),
         (
             {"init_scale": [0.05, 0.1]},
             r"axes\.init_scale = \[0\.05, 0\.1\]: must still have every value that was there",
@@ -279,9 +279,9 @@ def test_a_second_client_is_refused(copied: Path) -> None:
 
 def test_what_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+    with pytest.raises(ss.InvalidInput, match="exists and is not a sweep: choose another"):
         make_sweep().run(tmp_path, workers=0)
-    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+    with pytest.raises(ss.InvalidInput, match="exists and is not a sweep: choose another"):
         make_sweep().run(tmp_path / "notes.txt", workers=0)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(CannotRead, match="there is no sweep"):
