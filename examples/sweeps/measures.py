@@ -1,10 +1,10 @@
-"""Measures of one's own: functions of a run that give a number for each of its seeds."""
+"""Custom measures: functions of a run that return one number per seed."""
 
 import numpy as np
 
 
 def relative_change(run):
-    """How far the weights went, over how long they were at the start."""
+    """The distance that the weights moved, relative to their initial norm."""
     names = run.setting.model.axes
     paths = [run.dataset[name].to_numpy() for name in names]
     flat = [path.reshape(*path.shape[:2], -1) for path in paths]
@@ -14,7 +14,7 @@ def relative_change(run):
 
 
 def half_time(run):
-    """When the loss had come half of its way down."""
+    """The time by which the loss had come half of the way down."""
     loss = run.loss
     half = (loss[:, :1] + loss[:, -1:]) / 2
     return run.time[np.argmax(loss <= half, axis=1)]

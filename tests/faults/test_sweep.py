@@ -1,6 +1,6 @@
-"""Sweeps on a real cluster: scheduler, workers and client are killed, the bits stay the same.
+"""Sweeps on a real cluster: scheduler, workers and client are killed, and the bits stay the same.
 
-Scheduler and workers are started by Dask's own command line, the client as users start it.
+Dask's own command line starts the scheduler and the workers; the client is the user's command.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.shell import AS_A_SHELL
 
 from saddlescope.running.files import files_in
 
-# Seconds after which a command counts as one that hangs.
+# Seconds after which a command counts as hanging.
 PATIENCE = 240
 PLAN = """
 keep = ["final_loss", "drop_time", "drops"]
@@ -44,7 +44,7 @@ BATCHES = 5
 
 @dataclass
 class Cluster:
-    """A scheduler at an address of its own, and its workers."""
+    """A scheduler and two workers."""
 
     folder: Path
     environment: dict[str, str]
@@ -57,7 +57,7 @@ class Cluster:
         return f"tcp://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start whatever is not running."""
+        """Start what is not running."""
         if self.scheduler is None:
             at = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
             self.scheduler = self._dask("scheduler", *at)
@@ -92,7 +92,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass
 class Client:
-    """Commands that carry out the plan."""
+    """Commands that run the plan."""
 
     folder: Path
     environment: dict[str, str]
@@ -153,7 +153,7 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def undisturbed(client: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What comes of the plan in one process."""
+    """The store of the plan, computed in one process."""
     store = tmp_path_factory.mktemp("undisturbed") / "store"
     assert finish(client.start(store, "--workers", "0")) == (0, "")
     return bits(store)
@@ -170,7 +170,7 @@ def bits(store: Path) -> dict[str, bytes]:
 
 
 def recorded(store: Path) -> dict[str, int]:
-    """When each batch that is there was written."""
+    """When each recorded batch was written."""
     chunks = (store / "status" / "c").glob("[0-9]*")
     return {chunk.name: chunk.stat().st_mtime_ns for chunk in chunks}
 
@@ -195,7 +195,7 @@ def test_a_killed_worker_costs_nothing(
     assert bits(store) == undisturbed
 
 
-def test_a_cluster_that_is_killed_and_restarted_goes_on(
+def test_a_sweep_resumes_after_its_cluster_was_killed(
     client: Client, cluster: Cluster, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
     cluster.start()
@@ -207,8 +207,7 @@ def test_a_cluster_that_is_killed_and_restarted_goes_on(
     code, said = finish(command)
     assert code == 1
     assert said == (
-        "saddlescope: the scheduler is gone; what is finished is kept, and the same command goes "
-        "on from there\n"
+        "saddlescope: lost the scheduler; finished batches are kept, and the same command resumes\n"
     )
     before = recorded(store)
     assert 1 <= len(before) < BATCHES
@@ -219,13 +218,13 @@ def test_a_cluster_that_is_killed_and_restarted_goes_on(
     assert {name: after[name] for name in before} == before, "nothing is computed twice"
 
 
-def test_a_client_that_is_killed_at_any_moment_goes_on(
+def test_a_client_that_is_killed_at_any_moment_resumes(
     client: Client, cluster: Cluster, undisturbed: dict[str, bytes], tmp_path: Path, soak: Soak
 ) -> None:
     cluster.start()
     for turn in range(soak.count(2, 20)):
         store = tmp_path / f"store-{turn}"
-        # Before it is there, while it is made, and between one batch and the next.
+        # Before the store exists, while it is made, and between batches.
         batches = int(soak.random.integers(0, BATCHES))
         later = float(soak.random.uniform(0, 0.3))
         command = client.start(store, "--cluster", cluster.address)
@@ -240,7 +239,7 @@ def test_a_client_that_is_killed_at_any_moment_goes_on(
         assert {name: after[name] for name in before} == before, "nothing is computed twice"
 
 
-def test_a_local_sweep_stops_when_asked_and_goes_on(
+def test_a_local_sweep_that_is_interrupted_resumes(
     client: Client, undisturbed: dict[str, bytes], tmp_path: Path, soak: Soak
 ) -> None:
     for number in (signal.SIGINT, signal.SIGTERM)[: soak.count(1, 2)]:

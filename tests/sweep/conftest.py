@@ -1,4 +1,4 @@
-"""One small sweep, carried out once and copied for whoever damages it."""
+"""One small sweep, run once, and copied by tests that damage it."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def _short_batches() -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 def finished(_short_batches: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that nobody may touch."""
+    """A finished store; tests must not change it."""
     store = tmp_path_factory.mktemp("sweep") / "store"
     make_sweep().run(store, workers=0)
     return store
@@ -46,7 +46,7 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def count_batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
-    """The numbers of the batches that this process carries out from here on."""
+    """The numbers of the batches that this process runs from here on."""
     from saddlescope.sweep import pools
 
     numbers: list[int] = []

@@ -59,7 +59,9 @@ def test_a_plan_is_tried_run_extended_drawn_and_shown(
     plan.write_text(PLAN.replace("[0.05, 0.1]", "[0.05, 0.1, 0.2]"))
     code, out, err = command(capsys, "sweep", plan, "--workers", 0)
     assert (code, out) == (2, "")
-    assert "axes.init_scale was [0.05, 0.1] and is [0.05, 0.1, 0.2]; --extend appends" in err
+    assert (
+        "axes.init_scale was [0.05, 0.1] and is [0.05, 0.1, 0.2]; --extend adds new values" in err
+    )
     assert err.count("\n") == 1
     code, out, err = command(capsys, "sweep", plan, "--workers", 0, "--extend", "--json")
     assert (code, err) == (0, "")
@@ -94,7 +96,7 @@ def test_a_point_that_diverges_is_said_and_the_exit_code_is_one(
         ),
         (["plan.toml", "--out", "n" * 300], "cannot be read: File name too long"),
         (["page", "n" * 300], "there is no sweep"),
-        (["plan.toml", "--out", "plan.toml"], "out = 'plan.toml': exists and is no sweep"),
+        (["plan.toml", "--out", "plan.toml"], "out = 'plan.toml': exists and is not a sweep"),
         (["plot", "none", "--x", "a", "--y", "b"], "store = 'none': there is no sweep"),
         (["plot", "none", "--x", "a", "--y", "b", "--out", "a.gif"], "out = 'a.gif': must end in"),
         (["page", "plan.toml"], "there is no sweep"),

@@ -92,11 +92,17 @@ def test_a_file_and_python_give_the_same_plan(tmp_path: Path) -> None:
         ("heads = [2, 2]", r"axes\.heads = .*each value once"),
         ("hds = [2]", r"axes\.hds = 'hds': is no field of the base; there are model, task, "),
         ("points = [5]", r"axes\.points = 'points': is no field"),
-        ("heads = { log = [1, 2] }", r"axes\.heads = .*must be a list, or a table of one of"),
+        ("heads = { log = [1, 2] }", r"axes\.heads = .*must be a list, or a table with one of"),
         ("init_scale = { log_range = [0, 1, 3] }", r"axes\.init_scale = 0: .*above 0"),
         ("init_scale = { log_range = [1, 3] }", r"axes\.init_scale = .*takes 3 numbers"),
-        ("init_scale = { uniform = [0.1, 1] }", r"draws = None: says how many init_scale"),
-        ("rank = { zipped = [1, 2] }\nheads = { zipped = [1] }", r"axes = .*of one length"),
+        (
+            "init_scale = { uniform = [0.1, 1] }",
+            r"draws = None: must say how many init_scale to draw",
+        ),
+        (
+            "rank = { zipped = [1, 2] }\nheads = { zipped = [1] }",
+            r"axes = .*must have the same length",
+        ),
         ("seeds = [1, 1]", r"seeds = .*each once"),
         ("heads = { range = [1, 1e9, 100000001] }", r"axes\.heads = .*at most"),
         ("heads = [1979-05-27]", r"axes\.heads = datetime.*cannot be written down"),
@@ -126,7 +132,7 @@ def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -
         (PLAN.replace("heads = 3", "heads = -3"), r"heads = -3: must be a whole number"),
         (PLAN.replace('"drops"', '"dropz"'), r"keep = 'dropz': must be among final_loss, drops"),
         (PLAN.replace("[base]", "extra = 1\n[base]"), r"plan\.extra = 1: unknown field"),
-        (f"draws = 3\n{PLAN}", r"draws = 3: no field is drawn"),
+        (f"draws = 3\n{PLAN}", r"draws = 3: there is no random axis"),
         (f"modules = ['none.py']\n{PLAN}", r"modules = '.*none.py': there is no such file"),
     ],
 )
@@ -174,7 +180,7 @@ def test_a_larger_plan_holds_the_cells_of_a_smaller_one() -> None:
     cells = cells_of(small, large)
     assert cells.tolist() == [[9, 10], [12, 13], [18, 19], [21, 22]]
     assert Batches(large, small).rows == large.rows - small.rows
-    with pytest.raises(ss.InvalidInput, match="every value that it had before"):
+    with pytest.raises(ss.InvalidInput, match="must still have every value that was there"):
         cells_of(large, small)
 
 

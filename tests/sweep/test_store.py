@@ -1,5 +1,6 @@
 """Stores: what is there is never computed twice, what is damaged is said and made again."""
 
+import asyncio
 import logging
 import shutil
 import warnings
@@ -11,12 +12,15 @@ import pytest
 import xarray as xr
 from tests.faults.test_full_disk import full_beyond
 from tests.sweep.conftest import BASE, make_sweep
+from zarr.core.sync import sync
+from zarr.storage import LocalStore
 
 import saddlescope as ss
 from saddlescope.errors import CannotRead, CannotWrite, Interrupted
 from saddlescope.running.files import files_in
 from saddlescope.running.lock import hold
 from saddlescope.sweep import _manifest
+from saddlescope.sweep.pools import Workers
 
 Batches = Callable[[], list[int]]
 
@@ -92,7 +96,7 @@ def test_a_damaged_chunk_is_said_and_computed_again(
 ) -> None:
     _damage(copied / name, how)
     if how != "removed":
-        with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command mends it"):
+        with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command repairs it"):
             ss.Sweep.open(copied)
     with caplog.at_level(logging.WARNING, "saddlescope"):
         make_sweep().run(copied, workers=0)
@@ -100,8 +104,29 @@ def test_a_damaged_chunk_is_said_and_computed_again(
     # Without its status a batch was never there.
     silent = name == "status/c/1" and how == "removed"
     said = [record.getMessage() for record in caplog.records]
-    assert said == ([] if silent else ["damaged batches are computed again: 1"])
+    assert said == ([] if silent else ["damaged batches are recomputed: 1"])
     assert bits(copied) == bits(finished)
+
+
+def test_no_read_is_left_behind_by_a_damaged_chunk(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = LocalStore.get
+
+    async def slow(store: LocalStore, key: str, *rest: object, **named: object) -> object:
+        if key.endswith("c/2"):
+            await asyncio.sleep(0.2)
+        return await get(store, key, *rest, **named)  # type: ignore[arg-type]
+
+    async def count_pending() -> int:
+        return len(asyncio.all_tasks()) - 1
+
+    monkeypatch.setattr(LocalStore, "get", slow)
+    _damage(copied / "final_loss/c/0", "flipped")
+    with pytest.raises(CannotRead, match="is damaged"):
+        ss.Sweep.open(copied)
+    # asyncio would complain of such reads on standard error.
+    assert sync(count_pending()) == 0
 
 
 def test_all_chunks_of_an_array_may_be_gone(
@@ -150,7 +175,7 @@ def test_another_plan_is_refused_with_what_changed(copied: Path) -> None:
     ):
         with pytest.raises(ss.InvalidInput, match=said) as refusal:
             make_sweep(**changes).run(copied, workers=0)
-        assert "belongs to another plan" in str(refusal.value)
+        assert "has another plan" in str(refusal.value)
         assert "\n" not in str(refusal.value)
 
 
@@ -159,7 +184,7 @@ def test_other_code_is_refused_with_what_changed(
 ) -> None:
     monkeypatch.setattr(_manifest, "modules_digest", lambda rooms: "0123")
     with pytest.raises(
-        ss.InvalidInput, match=r"computed by other code: modules was \w+ and is 0123"
+        ss.InvalidInput, match=r"computed by another version: modules was \w+ and is 0123"
     ):
         make_sweep().run(copied, workers=0)
 
@@ -228,13 +253,16 @@ def test_axes_grow_to_larger_points_and_what_was_there_stays_as_it_is(
     (store / several[0]).write_bytes(b"")
     with caplog.at_level(logging.WARNING):
         xr.testing.assert_identical(larger.run(store, workers=0), extended)
-    assert "damaged batches are computed again" in caplog.text
+    assert "damaged batches are recomputed" in caplog.text
 
 
 def test_nothing_but_axes_may_grow(copied: Path) -> None:
     for changes, said in (
-        ({"keep": ["drops"]}, "extend = 'keep': axes alone may grow: keep was"),
-        ({"init_scale": [0.05, 0.1]}, "an extended plan has every value that it had before"),
+        ({"keep": ["drops"]}, "extend = 'keep': only axes may grow: keep was"),
+        (
+            {"init_scale": [0.05, 0.1]},
+            r"axes\.init_scale = \[0\.05, 0\.1\]: must still have every value that was there",
+        ),
         ({"spectrum": [[0.6, 0.3], [0.6, 0.3, 0.1]]}, r"axes = .*must be"),
     ):
         with pytest.raises(ss.InvalidInput, match=said):
@@ -251,9 +279,9 @@ def test_a_second_client_is_refused(copied: Path) -> None:
 
 def test_what_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+    with pytest.raises(ss.InvalidInput, match="exists and is not a sweep: choose another"):
         make_sweep().run(tmp_path, workers=0)
-    with pytest.raises(ss.InvalidInput, match="exists and is no sweep: name another"):
+    with pytest.raises(ss.InvalidInput, match="exists and is not a sweep: choose another"):
         make_sweep().run(tmp_path / "notes.txt", workers=0)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(CannotRead, match="there is no sweep"):
@@ -344,3 +372,21 @@ def test_a_cluster_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     ):
         with pytest.raises(ss.InvalidInput, match=f"cluster = .*{said}"):
             make_sweep().run(tmp_path / "store", cluster=cluster)
+
+
+def test_a_cluster_without_workers_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Scheduler:
+        dashboard_link = None
+        threads = 0
+
+        def nthreads(self) -> dict[str, int]:
+            return {"worker": self.threads} if self.threads else {}
+
+    scheduler = Scheduler()
+    pool = Workers(scheduler, ())  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING, "saddlescope"):
+        for threads in (0, 0, 1, 0):
+            scheduler.threads, pool._asked_at = threads, -np.inf
+            assert pool.has_room
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["the cluster has no workers: waiting for one"] * 2

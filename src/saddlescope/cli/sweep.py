@@ -24,18 +24,18 @@ EXAMPLE = """Run many settings, on this machine or on a cluster, into one labell
 
 \b
 Examples:
-  saddlescope sweep plan.toml --out runs/scales              run it, or go on with it
+  saddlescope sweep plan.toml --out runs/scales              run it, or resume it
   saddlescope sweep plan.toml --dry-run                      points, time and size
-  saddlescope sweep plan.toml --out runs/scales --extend     append what axes have grown by
+  saddlescope sweep plan.toml --out runs/scales --extend     add the new values of its axes
   saddlescope sweep plan.toml --out runs/scales --cluster tcp://host:8786
   saddlescope sweep plot runs/scales --x init_scale --y rank --color drops
   saddlescope sweep page runs/scales                         a page with the axes as sliders
 
 A plan is a TOML file with a [base], [axes] over its fields, and what to keep; docs/sweeps.md and
-examples/sweeps show some. Whatever is interrupted or killed, the same command goes on. More than
-one process needs the extra `cluster`: pip install 'saddlescope[cluster]'.
+examples/sweeps have some. After an interruption or a crash the same command resumes. More than one
+process needs the extra `cluster`: pip install 'saddlescope[cluster]'.
 """
-RUN = """Run a plan, or go on with it.
+RUN = """Run a plan, or resume it.
 
 \b
 Examples:
@@ -44,9 +44,9 @@ Examples:
   saddlescope sweep plan.toml --out runs/scales --cluster tcp://host:8786
   saddlescope sweep plan.toml --out runs/scales --retry-failed
 
-The exit code is 1 if a point failed or diverged; what happened is in the array's `reason`.
+The exit code is 1 if any point failed or diverged; the array's `reason` says why.
 """
-PLOT = """Draw a store: a heat map over two axes, or lines over one.
+PLOT = """Plot a store: a heat map over two axes, or lines over one.
 
 \b
 Examples:
@@ -54,10 +54,10 @@ Examples:
   saddlescope sweep plot STORE --x init_scale --y final_loss --color heads
   saddlescope sweep plot STORE --x init_scale --y drop_time --at drop=1 --out drops.pdf
 
-Heat maps show means over seeds, lines the median with 10 to 90 % of them. Axes that are not named
-become small multiples, or are fixed by --at.
+Heat maps show the mean over seeds; lines show the median, with a band from the 10th to the 90th
+percentile. Axes that are not named become small multiples, unless --at fixes them.
 """
-PAGE = """Write a page of a store: one file, with the axes as sliders, for any browser, offline.
+PAGE = """Write a store as one offline HTML page, with its axes as sliders.
 
 \b
 Example:
@@ -66,7 +66,7 @@ Example:
 
 
 class PlanOrVerb(TyperGroup):
-    """A group in which whatever is no verb is a plan to be run."""
+    """A group in which any word that is not a verb is a plan to run."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -80,22 +80,22 @@ Store = Annotated[Path, typer.Argument(help="The store of a sweep.")]
 def run(
     plan: Annotated[Path, typer.Argument(help="The plan, as TOML.")],
     out: Annotated[
-        Path | None, typer.Option(help="The store; runs/NAME-OF-THE-PLAN by default.")
+        Path | None, typer.Option(help="The store; by default runs/NAME, for NAME.toml.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the plan, and say what it takes.")
+        bool, typer.Option("--dry-run", help="Only check the plan and estimate its cost.")
     ] = False,
     extend: Annotated[
-        bool, typer.Option("--extend", help="Append what axes have grown by.")
+        bool, typer.Option("--extend", help="Add points for new values of axes.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run once more what failed or diverged.")
+        bool, typer.Option("--retry-failed", help="Rerun points that failed or diverged.")
     ] = False,
     cluster: Annotated[
-        str | None, typer.Option(help="The address of a Dask scheduler, tcp://host:8786.")
+        str | None, typer.Option(help="Address of a Dask scheduler: tcp://host:8786.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes on this machine; one a core by default, 0: none.")
+        int | None, typer.Option(help="Worker processes; by default one a core. 0: this process.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -124,16 +124,16 @@ def run(
 
 def plot(
     store: Store,
-    x: Annotated[str, typer.Option(help="The axis along the bottom.")],
-    y: Annotated[str, typer.Option(help="An axis (a heat map) or something kept (lines).")],
+    x: Annotated[str, typer.Option(help="The axis to plot along x.")],
+    y: Annotated[str, typer.Option(help="An axis, for a heat map; a kept quantity, for lines.")],
     color: Annotated[
-        str | None, typer.Option(help="What a heat map shows; of lines, an axis.")
+        str | None, typer.Option(help="The quantity of a heat map; the axis of coloured lines.")
     ] = None,
     at: Annotated[
-        list[str] | None, typer.Option(help="AXIS=VALUE: fix an axis (may be repeated).")
+        list[str] | None, typer.Option(help="AXIS=VALUE: fix an axis (repeatable).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The picture: .png, .pdf or .svg; STORE.png by default.")
+        Path | None, typer.Option(help="A .png, .pdf or .svg file; STORE.png by default.")
     ] = None,
 ) -> None:
     from saddlescope.running.files import make_folder, replacing
@@ -162,7 +162,7 @@ def page(
 
 
 class _Address(AbstractObserver):
-    """Says, to whoever watches, where Dask shows how far it has come."""
+    """Prints the address of Dask's dashboard on a terminal."""
 
     def begin(self, job: AbstractJob[State, Result]) -> None:
         from saddlescope.sweep._job import SweepJob
@@ -175,14 +175,14 @@ class _Address(AbstractObserver):
 
 
 def _dashboard(address: str) -> str:
-    """Where Dask shows how far it has come, and what it needs for that."""
+    """The address of Dask's dashboard, and what it needs."""
     has_bokeh = importlib.util.find_spec("bokeh") is not None
     need = "" if has_bokeh else " (where the scheduler runs it needs bokeh: pip install bokeh)"
     return f"Dask's dashboard: {address}{need}"
 
 
 def _report(array: xr.Dataset, store: Path, as_json: bool) -> int:
-    """Say what has come of it; how many points failed."""
+    """Print a summary; return how many points failed or diverged."""
     from saddlescope.sweep.subjects import Status
 
     status, reasons = array["status"].to_numpy(), array["reason"].to_numpy()

@@ -1,4 +1,4 @@
-"""Sweeps: many settings, resumable, on one machine or a cluster; one labelled array."""
+"""Sweeps: many settings into one labelled array, resumable, on one machine or a cluster."""
 
 from saddlescope.sweep._sweep import Estimate, Sweep
 from saddlescope.sweep.axes import (

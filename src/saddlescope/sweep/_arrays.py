@@ -1,7 +1,8 @@
-"""A store's arrays as files: what zarr would write, so that every file is written our way."""
+"""A store's arrays as the files that zarr would write, so that each is written atomically."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -28,11 +29,11 @@ _TEXT = "zarr.json"
 class Arrays:
     """The arrays of a store, over rows in batch order: columns, `status`, `reason`, coordinates.
 
-    They are made in memory; `metadata` and `encode` give the files that a folder of them has.
+    They are made in memory; `metadata` and `encode` return the files of a store.
 
     `grown` are the columns of every plan of the store, from the first to the latest. The first
-    ones are what a file of a batch has room for: of a larger point a batch has several files, and
-    those of a smaller one stay as they are.
+    determine the chunks: batches of larger points have several files per array, and the files of
+    smaller ones stay as they are.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Arrays:
         root.create_group(ABOUT)
         self._arrays = {one.name: self._create(root, one, float, np.nan) for one in self.columns}
         self._arrays[REASON] = self._create(root, Column(REASON), str, "")
-        # The last one: a batch is there once it is.
+        # Written last: a batch counts once this file exists.
         self._arrays[STATUS] = self._create(root, Column(STATUS), np.int8, int(Status.MISSING))
         for name, values in labels.items():
             _keep_labels(root, name, values)
@@ -61,35 +62,35 @@ class Arrays:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What is kept of every row."""
+        """The columns of every row."""
         return self.manifest.columns
 
     @property
     def metadata(self) -> dict[str, bytes]:
-        """The files of an empty store, by their path in it."""
+        """The files of an empty store, by path."""
         return self._plain
 
     def status_path(self, number: int) -> str:
-        """The last file of a batch that is written."""
+        """The path of the file of a batch that is written last."""
         return self._paths(STATUS, number)[0]
 
     def _paths(self, name: str, number: int) -> list[str]:
-        """The files that hold an array's part of a batch."""
+        """The paths of the files of an array for a batch."""
         array = self._arrays[name]
         pieces = [
             range(-(-size // room))
-            for size, room in zip(self._own_sizes(name, number), array.chunks[1:], strict=True)
+            for size, room in zip(self._row_sizes(name, number), array.chunks[1:], strict=True)
         ]
         encode = array.metadata.encode_chunk_key
-        return [f"{name}/{encode((number, *place))}" for place in product(*pieces)]
+        return [f"{name}/{encode((number, *piece))}" for piece in product(*pieces)]
 
-    def _own_sizes(self, name: str, number: int) -> tuple[int, ...]:
-        """The sizes of an array's rows in the plan that a batch was made for."""
+    def _row_sizes(self, name: str, number: int) -> tuple[int, ...]:
+        """The sizes of an array's rows in the plan that added a batch."""
         plan = int(np.searchsorted(self._ends, number, side="right"))
         return self._sizes[plan].get(name, ())
 
     def encode(self, result: BatchResult) -> Iterator[tuple[str, bytes]]:
-        """The files of a batch, in the order in which they are to be written."""
+        """The files of a batch, in the order in which to write them."""
         chunk, number = self.manifest.chunk, result.number
         whole: dict[str, AnyArray] = {
             **result.columns,
@@ -105,7 +106,7 @@ class Arrays:
                 yield path, _as_bytes(self._files.pop(path))
 
     def read_status(self, folder: Path, number: int) -> AnyArray | None:
-        """How the rows of a batch stand; None where a file of it is missing or damaged."""
+        """The status of a batch's rows; None where a file of it is missing or damaged."""
         chunk = self.manifest.chunk
         rows = slice(number * chunk, (number + 1) * chunk)
         paths = [path for name in self._arrays for path in self._paths(name, number)]
@@ -114,7 +115,8 @@ class Arrays:
                 self._files[path] = _buffer((folder / path).read_bytes())
             status = [np.asarray(array[rows]) for array in self._arrays.values()][-1]
         except Exception:
-            # Whatever a damaged file makes zarr's codecs run into.
+            # Whatever a damaged file makes zarr's codecs raise.
+            wait_for_reads()
             return None
         finally:
             for path in paths:
@@ -135,17 +137,31 @@ class Arrays:
         )
 
     def _bytes(self) -> Iterator[tuple[str, bytes]]:
-        # What identifies the store first.
+        # The root comes first: it identifies the store.
         for name in sorted(self._files, key=lambda name: (name != _TEXT, name)):
             yield name, _as_bytes(self._files[name])
 
 
 def manifest_in(text: str) -> Manifest | None:
-    """The manifest that the root of a store's arrays has a copy of, if it is one."""
+    """The copy of the manifest in the root of a store's arrays, if there is one."""
     try:
         return Manifest.from_dict(json.loads(text)["attributes"][_ROOT])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def wait_for_reads() -> None:
+    """Wait for the chunks that zarr is still reading after one of them has failed.
+
+    asyncio would complain of them on standard error when the process ends.
+    """
+    from zarr.core.sync import sync
+
+    async def wait() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+
+    sync(wait())
 
 
 def _keep_labels(root: zarr.Group, name: str, values: AnyArray) -> None:

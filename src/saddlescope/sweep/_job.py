@@ -1,4 +1,4 @@
-"""Carrying out a sweep: batches are handed out, what comes back is written, a border at a time."""
+"""Running a sweep: submitting batches and writing their results, one round at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from saddlescope.sweep.store import Store
 if TYPE_CHECKING:
     import xarray as xr
 
-# How long to wait for a batch before whoever looks on is told.
+# Seconds to wait for a result before observers are called.
 _WAIT = 0.3
 
 
 class SweepJob(AbstractJob[int, "xr.Dataset"]):
-    """The batches of a store that are not there yet; its state is how many are."""
+    """The batches that a store lacks; the state is the number of batches that it has."""
 
     first_budget = 1
     has_even_pace = False
@@ -38,7 +38,7 @@ class SweepJob(AbstractJob[int, "xr.Dataset"]):
 
     @property
     def address(self) -> str | None:
-        """Where Dask shows how far it has come, if it does."""
+        """The address of Dask's dashboard, if there is one."""
         return self._pool.address
 
     def begin(self) -> int:
@@ -62,8 +62,8 @@ class SweepJob(AbstractJob[int, "xr.Dataset"]):
     def headline(self, state: int) -> str:
         done, failed = self._rows[self._store.done].sum(), self._store.failures.sum()
         rate = (done - self._before) / max(time.monotonic() - self._began, 1e-9)
-        said = f"{done} of {self._rows.sum()} points, {rate:.3g}/s"
-        return said + (f", {failed} failed" if failed else "")
+        progress = f"{done} of {self._rows.sum()} points, {rate:.3g}/s"
+        return progress + (f", {failed} failed" if failed else "")
 
     def dataset(self, state: int) -> xr.Dataset:
         return self._store.dataset()
@@ -75,5 +75,5 @@ class SweepJob(AbstractJob[int, "xr.Dataset"]):
         return Saved((self._store.done.copy(),))
 
     def restore(self, saved: Saved) -> int:
-        # What is there is in the store.
+        # The store has the results.
         return self.begin()

@@ -1,4 +1,4 @@
-"""The rows of a store as one array over the axes of its plan."""
+"""The rows of a store as one array over its plan's axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
-from saddlescope.sweep._arrays import REASON, STATUS
+from saddlescope.sweep._arrays import REASON, STATUS, wait_for_reads
 from saddlescope.sweep._manifest import Manifest
 from saddlescope.sweep.plan import POINT
 from saddlescope.sweep.subjects import Status
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 
 def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
-    """The rows of a store over the axes of its plan; NaN where a row is not there yet."""
+    """The rows of a store over its plan's axes; NaN where a row has not finished."""
     import xarray as xr
 
     try:
         rows = xr.open_zarr(path, consolidated=False, zarr_format=3, chunks=None).load()
     except Exception as problem:
-        # Whatever a damaged file makes zarr run into.
-        said = " ".join(str(problem).split())
+        # Whatever a damaged file makes zarr raise.
+        wait_for_reads()
+        cause = " ".join(str(problem).split())
         raise CannotRead(
-            f"store = {str(path)!r}: is damaged ({said}); the same sweep command mends it"
+            f"store = {str(path)!r}: is damaged ({cause}); the same sweep command repairs it"
         ) from None
     dimensions = dict(manifest.dimensions)
     axes = {
@@ -37,20 +38,20 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
         for one in manifest.columns
         for axis, size in zip(one.axes, one.sizes, strict=True)
     }
-    # While a store is extended its arrays have grown before its manifest has.
+    # While a store is extended, its arrays grow before its manifest does.
     known = {"row": manifest.batches * manifest.chunk, **axes}
     rows = rows.isel({name: slice(size) for name, size in known.items()})
-    places = [_look_up(rows[name].to_numpy(), labels) for name, labels in dimensions.items()]
-    there = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([p >= 0 for p in places], axis=0)
+    indices = [_look_up(rows[name].to_numpy(), labels) for name, labels in dimensions.items()]
+    done = (rows[STATUS].to_numpy() != Status.MISSING) & np.all([i >= 0 for i in indices], axis=0)
     shape = tuple(len(labels) for labels in dimensions.values())
-    cells = np.ravel_multi_index([place[there] for place in places], shape)
+    cells = np.ravel_multi_index([index[done] for index in indices], shape)
     variables = {}
     for name in (*(one.name for one in manifest.columns), STATUS, REASON):
         values = rows[name]
         fill = {STATUS: int(Status.MISSING), REASON: ""}.get(name, np.nan)
         kind = object if name == REASON else values.dtype
         whole = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=kind)
-        whole[cells] = values.to_numpy()[there]
+        whole[cells] = values.to_numpy()[done]
         variables[name] = (
             (*dimensions, *values.dims[1:]),
             whole.reshape(*shape, *values.shape[1:]),
@@ -68,8 +69,8 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
 
 
 def _look_up(values: AnyArray, labels: list[object]) -> AnyArray:
-    """The place of each value among labels, −1 where it is none of them."""
-    known = {value: place for place, value in reversed(list(enumerate(labels)))}
+    """The index of each value among labels; −1 where it is not one of them."""
+    index = {value: i for i, value in reversed(list(enumerate(labels)))}
     unique, inverse = np.unique(values, return_inverse=True)
-    places = np.array([known.get(value, -1) for value in unique.tolist()], dtype=int)
-    return places[inverse.ravel()]
+    indices = np.array([index.get(value, -1) for value in unique.tolist()], dtype=int)
+    return indices[inverse.ravel()]

@@ -1,4 +1,4 @@
-"""What a store says of itself: its plans, what computes them, its columns, and their labels."""
+"""The manifest of a store: its plans, code versions, columns and labels."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _LIBRARIES = ("diffrax", "equinox", "jax", "jaxlib", "numpy", "optax", "scipy")
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that a store says of itself.
+    """The manifest of a store.
 
-    - `plans`: as plain values, from the first to the one that it was last extended to.
-    - `counts`: the batches of each, those before it left out.
-    - `code`: the versions of what computes it.
-    - `chunk`: the rows that a batch takes.
+    - `plans`: as plain values, from the first to the latest extension.
+    - `counts`: the number of batches that each plan added.
+    - `code`: the versions of the code that computes it.
+    - `chunk`: the number of rows in the chunk of a batch.
     """
 
     plans: tuple[Plain, ...]
@@ -51,7 +51,7 @@ class Manifest:
 
     @classmethod
     def of(cls, generations: list[Batches], chunk: int) -> Manifest:
-        """What a store of these batches says."""
+        """The manifest of a store with these batches."""
         plan = generations[-1].plan
         coordinates = plan.coordinates()
         dimensions: dict[str, list[Plain]] = {
@@ -76,7 +76,7 @@ class Manifest:
 
     @property
     def batches(self) -> int:
-        """How many batches there are."""
+        """The number of batches."""
         return sum(self.counts)
 
     def to_dict(self) -> dict[str, object]:
@@ -100,13 +100,13 @@ class Manifest:
 
 
 def code_versions() -> dict[str, str]:
-    """What computes a sweep: the package, its modules, and the libraries under them."""
-    found = {"saddlescope": saddlescope.__version__, "modules": modules_digest(_COMPUTING)}
-    return found | {name: version(name) for name in _LIBRARIES}
+    """The versions of the package, its modules, and the libraries that they use."""
+    package = {"saddlescope": saddlescope.__version__, "modules": modules_digest(_COMPUTING)}
+    return package | {name: version(name) for name in _LIBRARIES}
 
 
 def differences(before: object, now: object, name: str = "") -> Iterator[str]:
-    """Where plain values differ, a few words for each place.
+    """Where plain values differ, a few words for each difference.
 
     >>> list(differences({"axes": {"heads": [2, 4]}}, {"axes": {"heads": [2]}}))
     ['axes.heads was [2, 4] and is [2]']
@@ -129,5 +129,5 @@ def _plain(labels: AnyArray) -> list[Plain]:
 
 
 def same_plan(manifest: Manifest, plan: Plan) -> list[str]:
-    """What differs between the plan of a store and another one; nothing where they are the same."""
+    """The differences between the plan of a store and another; empty if they are the same."""
     return list(differences(manifest.plans[-1], plan.to_dict()))

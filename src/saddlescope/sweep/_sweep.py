@@ -59,21 +59,18 @@ class Estimate:
 
 
 class Sweep:
-    """Many settings, or experiments with transformers, and one labelled array of what they give.
+    """Runs many settings, or transformer experiments, and returns one labelled array of results.
 
-    `base` is a `Setting` or an experiment; every further argument is an axis over one of its
-    fields: a list, a range, or values that share the dimension `point` (`zipped`, `uniform`,
-    `log_uniform`, `integers`; `draws` says how many are drawn, from `draw_seed`). `seeds` are the
-    seeds of every point.
+    - `base`: a `Setting` or an experiment.
+    - `keep`: what to keep of every point and seed: names, or your own functions of a point's
+      `Trajectory` (of its dataset, for an experiment) that return one number per seed.
+    - `draws`, `draw_seed`: how many random points to draw, and the seed to draw them from.
+    - `modules`: Python files that define your own tasks, models and measures; workers load them.
+    - `axes`: fields of the base by name, each with its values: a list or a range (`linear_range`,
+      `log_range`), which is a dimension of its own, or values that share the dimension `point`
+      (`zipped`, `uniform`, `log_uniform`, `integers`). `seeds` are the seeds of every point.
 
-    - `keep`: what is kept of every point and seed, by name, or by functions of one's own: of a
-      setting they are given the `Trajectory`, of an experiment its dataset, and give a number for
-      each seed.
-    - `modules`: files with tasks, models and measures of one's own, which workers need.
-
-    The plan is checked whole when it is made.
-
-    `axes` are fields of the base by name, each with its values.
+    Axes and names are checked at once, and every point by `estimate` and `run`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)
@@ -99,18 +96,18 @@ class Sweep:
 
     @classmethod
     def load(cls, path: str | Path) -> Sweep:
-        """The sweep of a plan that lies in a TOML file."""
+        """Read a plan from a TOML file."""
         sweep = cls.__new__(cls)
         sweep.plan = load_plan(as_path("plan", path))
         return sweep
 
     @staticmethod
     def open(store: str | Path) -> xr.Dataset:
-        """The labelled array of a store over the axes of its plan, NaN where a point is missing."""
+        """The labelled array of a store over its plan's axes; NaN where a point is missing."""
         return open_store(as_path("store", store))
 
     def estimate(self) -> Estimate:
-        """Check every point, and say how many there are and about what they take."""
+        """Check every point and estimate what the sweep will take."""
         batches = Batches(self.plan)
         numbers = 2 + sum(int(np.prod(one.sizes, dtype=int)) for one in batches.columns)
         return Estimate(
@@ -131,16 +128,17 @@ class Sweep:
         retry_failed: bool = False,
         observers: object = None,
     ) -> xr.Dataset:
-        """Carry it out, or go on with it, and return the labelled array.
+        """Run the sweep, or resume it, and return the labelled array.
 
-        - `store`: the folder that it is kept in; the same call goes on from there after whatever
-          has happened. Without one, nothing is kept.
-        - `workers`: processes on this machine, one for each core by default; 0 is this one. A
-          script that starts processes runs under `if __name__ == "__main__":`.
-        - `cluster`: a Dask `Client`, or the address of a scheduler, in place of them.
-        - `extend`: append what axes have grown by since the store was made.
-        - `retry_failed`: carry out once more what failed or diverged.
-        - `observers`: what looks on at every border, as in `train`; a progress bar by default.
+        - `store`: the folder of the results. After an interruption or a crash the same call resumes
+          from it. Without a store nothing is kept.
+        - `workers`: the number of worker processes, by default one per core; 0 runs everything in
+          this process. A script that starts workers needs `if __name__ == "__main__":`.
+        - `cluster`: a Dask `Client`, or the address of a scheduler, instead of local workers.
+        - `extend`: add the points for new values of axes to an existing store.
+        - `retry_failed`: rerun points that failed or diverged.
+        - `observers`: called after every round of batches, as in `train`; by default a progress
+          bar.
         """
         check_workers(cluster, workers)
         with ExitStack() as stack:
@@ -154,8 +152,8 @@ class Sweep:
             if kept.done.all():
                 return kept.dataset()
             pool = stack.enter_context(pool_of(cluster, workers, self.plan.modules))
-            looking = [ProgressBar("sweep")] if observers is None else observers
-            return run_job(SweepJob(kept, pool), looking)
+            shown = [ProgressBar("sweep")] if observers is None else observers
+            return run_job(SweepJob(kept, pool), shown)
 
     def __repr__(self) -> str:
         return repr(self.plan).replace("Plan(", "Sweep(", 1)

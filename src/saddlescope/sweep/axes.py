@@ -1,4 +1,4 @@
-"""The values that a field takes in a sweep: lists, ranges, and what shares one dimension."""
+"""The axes of a sweep: lists, ranges, zipped and random values of a field."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_VALUES = 10_000_000
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a field, one after another.
+    """The values of a field, in order.
 
-    With `shared` they have no dimension of their own: the first of each such field belong to the
-    first point, the second to the second, and so on.
+    `shared` values are not a dimension: the first values of all such fields make the first point,
+    the second values the second point, and so on.
     """
 
     values: tuple[object, ...]
@@ -30,14 +30,14 @@ class Values:
 
 @dataclass(frozen=True)
 class Draws:
-    """Random values of a field, one for each point: `law` from `low` to `high`."""
+    """Random values of a field, one per point: `law` from `low` to `high`."""
 
     law: str
     low: float
     high: float
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[object, ...]:
-        """So many of them."""
+        """Draw `count` values."""
         if self.law == "integers":
             return tuple(generator.integers(int(self.low), int(self.high) + 1, count).tolist())
         if self.law == "uniform":
@@ -59,7 +59,7 @@ def linear_range(first: object, last: object, count: object) -> Values:
 
 
 def log_range(first: object, last: object, count: object) -> Values:
-    """`count` values from `first` to `last`, evenly spaced in their logarithm.
+    """`count` values from `first` to `last`, evenly spaced in the logarithm.
 
     >>> log_range(.001, 1, 4).values
     (0.001, 0.01, 0.1, 1.0)
@@ -67,14 +67,14 @@ def log_range(first: object, last: object, count: object) -> Values:
     low, high = (number("log_range", end, above=0.0) for end in (first, last))
     points = _count("log_range", count)
     steps = np.linspace(math.log10(low), math.log10(high), points)
-    # Fifteen digits: .001 is what was asked for, and no neighbour of it.
+    # Fifteen digits, so that .001 is exactly .001.
     return Values(tuple(float(f"{value:.15g}") for value in 10**steps))
 
 
 def zipped(values: Iterable[object]) -> Values:
     """Values that share the dimension `point` with those of other zipped or random fields.
 
-    `values` has one entry for each point.
+    `values` has one entry per point.
 
     >>> zipped([1, 2]).shared
     True
@@ -83,7 +83,7 @@ def zipped(values: Iterable[object]) -> Values:
 
 
 def uniform(low: object, high: object) -> Draws:
-    """A random value from `low` to `high` for each point.
+    """A random value from `low` to `high` per point.
 
     >>> uniform(0, 1).law
     'uniform'
@@ -92,7 +92,7 @@ def uniform(low: object, high: object) -> Draws:
 
 
 def log_uniform(low: object, high: object) -> Draws:
-    """A random value from `low` to `high` for each point, even in its logarithm.
+    """A random value from `low` to `high` per point, uniform in the logarithm.
 
     >>> log_uniform(.01, 1).low
     0.01
@@ -102,7 +102,7 @@ def log_uniform(low: object, high: object) -> Draws:
 
 
 def integers(low: object, high: object) -> Draws:
-    """A random whole number from `low` to `high`, both included, for each point.
+    """A random whole number from `low` to `high`, both included, per point.
 
     >>> integers(1, 8).high
     8
@@ -116,7 +116,7 @@ _LAWS = {"uniform": uniform, "log_uniform": log_uniform, "integers": integers}
 
 
 def make_axis(name: str, value: object) -> Values | Draws:
-    """The axis that a value of Python or of a file names."""
+    """The axis for a value from Python or from a file."""
     try:
         if isinstance(value, Values | Draws):
             return value
@@ -130,7 +130,7 @@ def make_axis(name: str, value: object) -> Values | Draws:
 
 
 def axis_to_plain(axis: Values | Draws) -> Plain:
-    """As a file has it (the inverse of `make_axis`)."""
+    """As in a file (the inverse of `make_axis`)."""
     if isinstance(axis, Draws):
         return {axis.law: [axis.low, axis.high]}
     values = [to_plain(value, {}) for value in axis.values]
@@ -138,7 +138,7 @@ def axis_to_plain(axis: Values | Draws) -> Plain:
 
 
 def label(value: object) -> float | int | str:
-    """What stands at a coordinate: a number, or a text for all else.
+    """The label of a value on a coordinate: a number, or a text for anything else.
 
     >>> label(4), label([.4, .3]), label({"kind": "merged", "heads": 8})
     (4, '0.4,0.3', 'merged heads=8')
@@ -163,7 +163,7 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
                 raise InvalidInput(word, given, f"{word} takes {wanted} numbers")
             return _RANGES[word](*given) if word in _RANGES else _LAWS[word](*given)
     known = ", ".join(("zipped", *_RANGES, *_LAWS))
-    raise InvalidInput("axis", dict(value), f"must be a list, or a table of one of {known}")
+    raise InvalidInput("axis", dict(value), f"must be a list, or a table with one of {known}")
 
 
 def _listed(name: str, values: object) -> tuple[object, ...]:
@@ -174,7 +174,7 @@ def _listed(name: str, values: object) -> tuple[object, ...]:
         raise InvalidInput(name, values, "must hold at least one value")
     for value in listed:
         if not isinstance(value, int | float | str):
-            # What cannot be written down cannot be a coordinate.
+            # Raises for what cannot be written to a file.
             to_plain(value, {})
     return listed
 
@@ -186,5 +186,5 @@ def _count(name: str, count: object) -> int:
 def _ends(name: str, low: object, high: object) -> tuple[float, float]:
     least, most = number(name, low), number(name, high)
     if most < least:
-        raise InvalidInput(name, (low, high), "must rise")
+        raise InvalidInput(name, (low, high), "must go from low to high")
     return least, most

@@ -1,4 +1,4 @@
-"""Which rows of a plan share a batch: a matter of the plan alone, whoever carries it out."""
+"""Which rows of a plan share a batch: this depends on the plan alone, not on who runs it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from saddlescope.sweep.axes import label
 from saddlescope.sweep.kernel import Batch
 from saddlescope.sweep.plan import POINT, SEED, Plan
 
-# Work of a batch, in seconds of one core: more than what handing it out takes.
+# The work of a batch in seconds of one core, large compared to the overhead of a task.
 _SECONDS = 2.0
-# Batches have one of these numbers of rows, so that a few programs serve them all.
+# Batches are padded to one of these numbers of rows, so that a few programs serve them all.
 _LADDER = (1, 4, 16, 64, 256, 1024)
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where a batch begins and ends among the ordered rows, and how many its frame has."""
+    """The range of a batch among the ordered rows, and the number of rows of its frame."""
 
     first: int
     last: int
@@ -33,10 +33,10 @@ class _Cut:
 
 
 class Batches:
-    """The batches of a plan; of those rows alone that an `earlier`, smaller one does not have.
+    """The batches of a plan, without the rows that an `earlier`, smaller plan already has.
 
-    Rows that can share a program are ordered by how long they take, and cut where that is about
-    two seconds of one core. No batch has more than `most_rows`; the first has the number `first`.
+    Rows that can share a program are ordered by expected duration and cut into about two seconds
+    of one core each. No batch has more than `most_rows` rows; numbering starts at `first`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)
@@ -75,8 +75,8 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         return (self[number] for number in range(len(self)))
 
-    def __getitem__(self, place: int) -> Batch:
-        cut = self._cuts[place]
+    def __getitem__(self, index: int) -> Batch:
+        cut = self._cuts[index]
         point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
         starts = np.flatnonzero(np.diff(point, prepend=-1))
         items, counts = [], []
@@ -86,7 +86,7 @@ class Batches:
             items.append(self._subject.with_seeds(item, seeds))
             counts.append(int(end - begin))
         return Batch(
-            self._first + place,
+            self._first + index,
             self._subject,
             self.columns,
             tuple(items),
@@ -95,37 +95,37 @@ class Batches:
             float(self._seconds[point].sum()),
         )
 
-    def labels(self, place: int) -> tuple[AnyArray, AnyArray]:
-        """The point of each row of a batch, by its place in the plan, and its seed."""
-        cut = self._cuts[place]
+    def labels(self, index: int) -> tuple[AnyArray, AnyArray]:
+        """The index of the point of each row of a batch, and its seed."""
+        cut = self._cuts[index]
         point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
-        own = [self._labels(int(p), np.array([s]))[0] for p, s in zip(point, seed, strict=True)]
-        return point, np.array(own)
+        seeds = [self._labels(int(p), np.array([s]))[0] for p, s in zip(point, seed, strict=True)]
+        return point, np.array(seeds)
 
-    def cells(self, place: int, plan: Plan) -> AnyArray:
-        """Where each row of a batch stands in the labelled array of the same or a larger plan."""
-        cut = self._cuts[place]
+    def cells(self, index: int, plan: Plan) -> AnyArray:
+        """The flat index of each row of a batch in the array of the same or a larger plan."""
+        cut = self._cuts[index]
         point, seed = self._point[cut.first : cut.last], self._seed[cut.first : cut.last]
         return self._cells(plan)[point, seed]
 
     @cached_property
     def seconds(self) -> float:
-        """About how long all of it keeps one core busy."""
+        """The expected time of all batches on one core."""
         return float(self._seconds[self._point].sum())
 
     @property
     def rows(self) -> int:
-        """How many rows there are in all of them."""
+        """The number of rows in all batches."""
         return len(self._point)
 
     @cached_property
     def counts(self) -> AnyArray:
-        """How many rows each batch has."""
+        """The number of rows of each batch."""
         return np.array([cut.last - cut.first for cut in self._cuts], dtype=int)
 
     @cached_property
     def work(self) -> AnyArray:
-        """About how long each batch keeps a core busy, in seconds."""
+        """The expected seconds of each batch on one core."""
         whole = np.concatenate([[0.0], np.cumsum(self._seconds[self._point])])
         return np.array([whole[cut.last] - whole[cut.first] for cut in self._cuts])
 
@@ -140,13 +140,13 @@ class Batches:
 
     def _labels(self, point: int, seeds: AnyArray) -> list[int]:
         if self.plan.seeds is None:
-            places = self.plan.dimensions[POINT]
-            return [int(str(self.plan.value("seeds", point % places)))]
-        return [self.plan.seeds[place] for place in seeds]
+            points = self.plan.dimensions[POINT]
+            return [int(str(self.plan.value("seeds", point % points)))]
+        return [self.plan.seeds[index] for index in seeds]
 
     def _largest(self, group: int, of_point: AnyArray) -> dict[str, int]:
-        own = [self._forecasts[place].sizes for place in np.flatnonzero(of_point == group)]
-        return {name: max(sizes[name] for sizes in own) for name in own[0]}
+        known = [self._forecasts[point].sizes for point in np.flatnonzero(of_point == group)]
+        return {name: max(sizes[name] for sizes in known) for name in known[0]}
 
     def _cut(self) -> Iterator[_Cut]:
         borders = np.flatnonzero(np.diff(self._group, prepend=-1, append=-1))
@@ -163,41 +163,46 @@ class Batches:
 
 
 def _forecasts(plan: Plan, items: Sequence[object]) -> list[Forecast]:
-    forecast, found = plan.subject.forecaster(), list[Forecast]()
+    forecast, forecasts = plan.subject.forecaster(), list[Forecast]()
     try:
         for item in shown(items, "planning"):
-            found.append(forecast(item))
+            forecasts.append(forecast(item))
     except InvalidInput as wrong:
-        raise plan.located(wrong, next(islice(plan.choices(), len(found), None))) from None
-    return found
+        raise plan.located(wrong, next(islice(plan.choices(), len(forecasts), None))) from None
+    return forecasts
 
 
 def cells_of(plan: Plan, larger: Plan) -> AnyArray:
-    """Where the points and seeds of a plan stand in the labelled array of a larger one, [P, S].
+    """The flat indices of a plan's points and seeds in the array of a larger plan, [P, S].
 
-    `InvalidInput` where it is no larger one.
+    `InvalidInput` where the other plan is not larger.
     """
     shape = tuple(larger.dimensions.values())
-    places = []
+    along = []
     for name, size in plan.dimensions.items():
-        found = _places(name, plan, larger)
-        if name not in larger.dimensions or len(found) < size:
-            raise InvalidInput("axes", name, "an extended plan has every value that it had before")
-        if name == POINT and (found != np.arange(size)).any():
-            raise InvalidInput("axes", name, "zipped and random values are extended at their end")
-        places.append(found)
+        indices = _indices(name, plan, larger)
+        if len(indices) < size:
+            now = _values(name, larger) if name in larger.dimensions else None
+            raise InvalidInput(f"axes.{name}", now, "must still have every value that was there")
+        if name == POINT and (indices != np.arange(size)).any():
+            raise InvalidInput(
+                "axes", name, "zipped and random values can only be extended at the end"
+            )
+        along.append(indices)
     if list(plan.dimensions) != list(larger.dimensions):
         raise InvalidInput("axes", list(larger.dimensions), f"must be {list(plan.dimensions)}")
-    grid = np.meshgrid(*places, indexing="ij")
+    grid = np.meshgrid(*along, indexing="ij")
     flat = np.ravel_multi_index(grid, shape) if grid else np.zeros(())
     return np.asarray(flat).reshape(plan.count, -1)
 
 
-def _places(name: str, plan: Plan, larger: Plan) -> AnyArray:
-    """Where the values of a dimension stand in that of a larger plan, as far as they are there."""
-    mine, theirs = (_values(name, one) for one in (plan, larger))
-    where = {value: place for place, value in reversed(list(enumerate(theirs)))}
-    return np.array([where[value] for value in mine if value in where], dtype=int)
+def _indices(name: str, plan: Plan, larger: Plan) -> AnyArray:
+    """The indices of a dimension's values in a larger plan, those that it lacks left out."""
+    if name not in larger.dimensions:
+        return np.zeros(0, dtype=int)
+    values = _values(name, larger)
+    index = {value: i for i, value in reversed(list(enumerate(values)))}
+    return np.array([index[one] for one in _values(name, plan) if one in index], dtype=int)
 
 
 def _values(name: str, plan: Plan) -> list[object]:
@@ -216,7 +221,7 @@ def _values(name: str, plan: Plan) -> list[object]:
 
 
 def _rows(plan: Plan, earlier: Plan | None) -> tuple[AnyArray, AnyArray]:
-    """The point and the seed of every row that an earlier plan does not have, by their places."""
+    """The indices of the point and the seed of every row that an earlier plan does not have."""
     seeds = 1 if plan.seeds is None else len(plan.seeds)
     new = np.full(plan.count * seeds, True)
     if earlier is not None:

@@ -1,4 +1,4 @@
-"""One batch of a plan, carried out: no zarr, no Dask, so that it runs on a bare machine."""
+"""Running one batch of a plan, without zarr and Dask, so that a bare machine can do it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from saddlescope.sweep.subjects import AbstractSubject, Column, Outcome, Status
 
 @dataclass(frozen=True)
 class Batch:
-    """Points that are carried out together, each with some of its seeds.
+    """Points that run together, each with some of its seeds.
 
-    - `number`: its place among the batches of a store.
+    - `number`: the index of the batch in its store.
     - `items`: settings, or experiments.
-    - `frame`: what rows are padded to.
-    - `seconds`: about how long it keeps a core busy.
+    - `counts`: the number of seeds of each.
+    - `frame`: the shape that rows are padded to.
+    - `seconds`: the expected time on one core.
     """
 
     number: int
@@ -39,13 +40,13 @@ class Batch:
 
     @property
     def rows(self) -> int:
-        """How many rows it has: seeds of its points."""
+        """The number of rows: one per seed of each point."""
         return sum(self.counts)
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The columns of a batch, [row, …], how each row stands, and what there is to say of it."""
+    """The columns of a batch, [row, …], with the status of each row and the reason for it."""
 
     number: int
     columns: dict[str, FloatArray]
@@ -55,10 +56,10 @@ class BatchResult:
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Carry out a batch; a point that fails is marked with its reason and costs no other.
+    """Run a batch; a point that fails is marked with the reason and does not affect the others.
 
-    It takes one core: rows that are cut into more shards differ in their last digits, and the same
-    batch is to give the same bits whoever carries it out, on one type of processor.
+    It uses one core: sharding the rows would change their last digits, and a batch must give the
+    same bits whoever runs it, on one type of processor.
     """
     began = time.monotonic()
     with at_most_cores(1):
@@ -67,8 +68,8 @@ def run_batch(batch: Batch) -> BatchResult:
         except Interrupted:
             raise
         except Exception:
-            # Whose fault it was is found by carrying each out alone, in the same frame.
-            outcomes = [_alone(batch, place) for place in range(len(batch.items))]
+            # Run each point alone, in the same frame, to find the one that fails.
+            outcomes = [_alone(batch, index) for index in range(len(batch.items))]
     columns = {one.name: _joined(one, outcomes, batch.counts) for one in batch.columns}
     status = np.concatenate([one.status for one in outcomes]).astype(np.int8)
     reasons = [
@@ -80,49 +81,51 @@ def run_batch(batch: Batch) -> BatchResult:
 
 
 def failed_batch(batch: Batch, reason: str) -> BatchResult:
-    """A batch of which nothing came."""
+    """The result of a batch that failed as a whole."""
     outcomes = [_failed(count, reason) for count in batch.counts]
     columns = {one.name: _joined(one, outcomes, batch.counts) for one in batch.columns}
     status = np.full(batch.rows, Status.FAILED, dtype=np.int8)
     return BatchResult(batch.number, columns, status, (reason,) * batch.rows, 0.0)
 
 
-def _alone(batch: Batch, place: int) -> Outcome:
+def _alone(batch: Batch, index: int) -> Outcome:
     try:
-        return batch.subject.run([batch.items[place]], batch.frame)[0]
+        return batch.subject.run([batch.items[index]], batch.frame)[0]
     except Interrupted:
         raise
     except SaddlescopeError as problem:
-        return _failed(batch.counts[place], str(problem))
+        return _failed(batch.counts[index], str(problem))
     except Exception as problem:
-        return _failed(batch.counts[place], f"{type(problem).__name__}: {problem}")
+        return _failed(batch.counts[index], f"{type(problem).__name__}: {problem}")
 
 
 def _failed(count: int, reason: str) -> Outcome:
-    said = " ".join(reason.split())
+    line = " ".join(reason.split())
     status = np.full(count, Status.FAILED, dtype=np.int8)
-    return Outcome({}, status, dict.fromkeys(range(count), said))
+    return Outcome({}, status, dict.fromkeys(range(count), line))
 
 
 def _joined(column: Column, outcomes: Sequence[Outcome], counts: Sequence[int]) -> FloatArray:
-    """A column of all rows; what a point has less of is filled with NaN."""
+    """One column over all rows; the values of smaller points are filled up with NaN."""
     whole = np.full((sum(counts), *column.sizes), np.nan)
     first = 0
     for outcome, count in zip(outcomes, counts, strict=True):
-        own = outcome.columns.get(column.name)
-        if own is not None:
-            kept = own[tuple(slice(size) for size in (count, *column.sizes))]
+        values = outcome.columns.get(column.name)
+        if values is not None:
+            kept = values[tuple(slice(size) for size in (count, *column.sizes))]
             whole[(slice(first, first + count), *map(slice, kept.shape[1:]))] = kept
         first += count
     return whole
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """`python -m saddlescope.sweep.kernel PLAN`: batches of a plan, to .npz files."""
+    """`python -m saddlescope.sweep.kernel PLAN`: run batches of a plan and write .npz files."""
     parser = argparse.ArgumentParser(prog="python -m saddlescope.sweep.kernel", description=__doc__)
     parser.add_argument("plan", type=Path, help="a plan, as TOML")
-    parser.add_argument("--batch", type=int, action="append", help="which (may be repeated); all")
-    parser.add_argument("--out", type=Path, default=Path("."), help="the folder of the files")
+    parser.add_argument(
+        "--batch", type=int, action="append", help="the batch to run (repeatable); by default all"
+    )
+    parser.add_argument("--out", type=Path, default=Path("."), help="the folder for the files")
     options = parser.parse_args(arguments)
     try:
         _run_batches(options.plan, options.batch, options.out)

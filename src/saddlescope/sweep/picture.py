@@ -50,8 +50,8 @@ def draw(
         known = ", ".join(str(name) for name in array.data_vars if name not in _HIDDEN)
         if is_map:
             raise InvalidInput("color", shown, f"must be something kept: {known}")
-        axes = ", ".join(str(name) for name in array.dims)
-        raise InvalidInput("y", shown, f"must be something kept: {known}; or an axis: {axes}")
+        known += f"; or an axis: {', '.join(map(str, array.dims))}"
+        raise InvalidInput("y", shown, f"must be something kept: {known}")
     values = fix(array[shown], at or {})
     named = [x, y] if is_map else [x, *([] if color is None else [color])]
     for field, name in zip(("x", "y" if is_map else "color"), named, strict=False):
@@ -111,10 +111,10 @@ def _panels(values: xr.DataArray, multiples: Sequence[str]) -> list[tuple[str, x
             "at", wide, f"leaves {math.prod(sizes)} panels: fix an axis, at most {_MOST_PANELS}"
         )
     panels = []
-    for places in np.ndindex(*sizes):
-        where = dict(zip(multiples, places, strict=True))
+    for indices in np.ndindex(*sizes):
+        where = dict(zip(multiples, indices, strict=True))
         title = ", ".join(
-            f"{name} = {_label(values[name].to_numpy()[place])}" for name, place in where.items()
+            f"{name} = {_label(values[name].to_numpy()[index])}" for name, index in where.items()
         )
         panels.append((title, values.isel(where)))
     return panels
@@ -142,10 +142,10 @@ def _lines(
     every = np.concatenate([part.to_numpy().ravel() for _, part in panels])
     for axes, (title, part) in zip(grid, panels, strict=False):
         labels = [None] if color is None else part[color].to_numpy().tolist()
-        places = _positions(axes, "x", part[x].to_numpy())
-        for place, (label, colour) in enumerate(zip(labels, _colours(len(labels)), strict=True)):
-            own = part if color is None else part.isel({color: place})
-            _line(axes, own, places, colour, label)
+        positions = _positions(axes, "x", part[x].to_numpy())
+        for index, (label, colour) in enumerate(zip(labels, _colours(len(labels)), strict=True)):
+            line = part if color is None else part.isel({color: index})
+            _line(axes, line, positions, colour, label)
         if isinstance(_scale(every), LogNorm):
             axes.set_yscale("log")
         axes.set_title(title, fontsize=9)
@@ -156,25 +156,27 @@ def _lines(
 
 
 def _colours(count: int) -> list[object]:
-    """Colours that can be told apart; of more than there are, along a scale."""
+    """Distinct colours; of more than there are, colours along a scale."""
     if count <= len(COLOURS):
         return list(COLOURS[:count])
     return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, count)))
 
 
-def _line(axes: Axes, own: xr.DataArray, places: FloatArray, colour: object, label: object) -> None:
+def _line(
+    axes: Axes, values: xr.DataArray, positions: FloatArray, colour: object, label: object
+) -> None:
     name = None if label is None else _label(label)
-    if own.ndim == 1:
-        axes.plot(places, own.to_numpy(), "o-", color=colour, label=name, markersize=3)
+    if values.ndim == 1:
+        axes.plot(positions, values.to_numpy(), "o-", color=colour, label=name, markersize=3)
         return
-    middle = own.median(SEED)
-    axes.plot(places, middle.to_numpy(), "o-", color=colour, label=name, markersize=3)
-    if own.sizes[SEED] > 1:
+    middle = values.median(SEED)
+    axes.plot(positions, middle.to_numpy(), "o-", color=colour, label=name, markersize=3)
+    if values.sizes[SEED] > 1:
         # A column without any value would make numpy warn: its band is left out.
-        full = own.where(own.notnull().any(SEED), 0)
+        full = values.where(values.notnull().any(SEED), 0)
         low, high = (full.quantile(share, SEED).where(middle.notnull()) for share in _SPREAD)
         axes.fill_between(
-            places, low.to_numpy(), high.to_numpy(), color=colour, alpha=0.2, linewidth=0
+            positions, low.to_numpy(), high.to_numpy(), color=colour, alpha=0.2, linewidth=0
         )
 
 
@@ -189,7 +191,7 @@ def _grid(count: int) -> tuple[Drawing, list[Axes]]:
 
 
 def _positions(axes: Axes, side: str, labels: AnyArray) -> FloatArray:
-    """Where values stand: by their size or its logarithm, or one after another where texts."""
+    """Positions of labels: numbers on a linear or a logarithmic axis, texts in order."""
     if labels.dtype.kind in "OUT":
         ticks = np.arange(len(labels), dtype=float)
         names = [str(one) for one in labels.tolist()]
@@ -210,19 +212,19 @@ def _sides(part: xr.DataArray, x: str, y: str) -> list[tuple[str, AnyArray]]:
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """The borders of cells around values, in the middle between neighbours."""
+    """The edges of cells around values, midway between neighbours."""
     if len(values) == 1:
         return values[0] + np.array([-0.5, 0.5])
     logarithmic = len(values) > 2 and _is_geometric(values)
-    places = np.log(values) if logarithmic else values
-    middles = (places[1:] + places[:-1]) / 2
-    first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]
-    borders = np.concatenate([[first], middles, [last]])
-    return np.exp(borders) if logarithmic else borders
+    positions = np.log(values) if logarithmic else values
+    middles = (positions[1:] + positions[:-1]) / 2
+    first, last = 2 * positions[0] - middles[0], 2 * positions[-1] - middles[-1]
+    edges = np.concatenate([[first], middles, [last]])
+    return np.exp(edges) if logarithmic else edges
 
 
 def _is_geometric(values: FloatArray) -> bool:
-    """Whether values are even in their logarithm rather than in themselves."""
+    """Whether values are more evenly spaced in the logarithm."""
     if (values <= 0).any():
         return False
     steps, ratios = np.diff(values), np.diff(np.log(values))

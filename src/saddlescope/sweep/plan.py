@@ -1,4 +1,4 @@
-"""What a sweep is: a base, axes over its fields, and what is kept of each point."""
+"""The plan of a sweep: a base, axes over its fields, and what to keep of each point."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _MOST_ROWS = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A base, axes over its fields, and what is kept.
+    """A base, axes over its fields, and what to keep.
 
     - `base`: a `Setting`, or an experiment with transformers.
-    - `axes`: values by field. A list has a dimension of its own; zipped and random values share
-      the dimension `point`; `seeds` are the seeds of every point, or zipped ones.
-    - `keep`: what is kept of every row: names, and functions of one's own.
-    - `draws`: how many points are drawn at random, where that does not follow from zipped values.
-    - `draw_seed`: what they are drawn from.
-    - `modules`: files with tasks, models and measures of one's own.
+    - `axes`: values by field. A list is a dimension; zipped and random values share the dimension
+      `point`; `seeds` are the seeds of every point, unless they are zipped or random.
+    - `keep`: what to keep of every row: names, and the user's own functions.
+    - `draws`: the number of random points, where zipped values do not determine it.
+    - `draw_seed`: the seed of the random values.
+    - `modules`: files with the user's own tasks, models and measures.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)
@@ -58,8 +58,8 @@ class Plan:
         made = {name: make_axis(name, value) for name, value in self.axes.items()}
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
         paths = tuple(str(path) for path in self.modules)
-        settled = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
-        for name, value in settled.items():
+        checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
         for path in paths:
             load_module("modules", Path(path))
@@ -67,19 +67,19 @@ class Plan:
             if len({label(value) for value in values}) < len(values):
                 raise InvalidInput(f"axes.{name}", values, "must hold each value once")
         self.subject.check_axes([name for name in made if name != "seeds"])
-        # What is wrong with the shared dimension is known from here on.
+        # This also checks the shared dimension.
         rows = math.prod(self.dimensions.values())
         if rows > _MOST_ROWS:
             raise InvalidInput("axes", f"{rows:.3g} rows", f"must be at most {_MOST_ROWS}")
 
     @cached_property
     def subject(self) -> AbstractSubject:
-        """What is swept, what is kept of it, and how it is carried out."""
+        """What is swept, what is kept of it, and how it runs."""
         return make_subject(self.base, tuple(self.keep))
 
     @cached_property
     def shared(self) -> dict[str, tuple[object, ...]]:
-        """The values of the fields that share the dimension `point`, one for each point."""
+        """The values of the fields that share the dimension `point`, one per point."""
         lengths = {
             name: len(axis.values)
             for name, axis in self._axes.items()
@@ -91,17 +91,17 @@ class Plan:
             raise InvalidInput(
                 "draws" if self.draws is not None else "axes",
                 self.draws if self.draws is not None else lengths,
-                "what is zipped or drawn must be of one length",
+                "zipped and random axes must have the same length",
             )
         if drawn and not counts:
-            raise InvalidInput("draws", None, f"says how many {drawn[0]} are drawn")
+            raise InvalidInput("draws", None, f"must say how many {drawn[0]} to draw")
         if self.draws is not None and not (drawn or lengths):
-            raise InvalidInput("draws", self.draws, "no field is drawn at random")
+            raise InvalidInput("draws", self.draws, "there is no random axis")
         count = whole_number("draws", counts.pop()) if counts else 0
         values: dict[str, tuple[object, ...]] = {}
         for name, axis in self._axes.items():
             if isinstance(axis, Draws):
-                # A field's draws are its own, whatever else is drawn.
+                # A field's draws do not depend on which others are drawn.
                 source = [self.draw_seed, *name.encode()]
                 values[name] = axis.draw(count, np.random.default_rng(source))
             elif name in lengths:
@@ -110,7 +110,7 @@ class Plan:
 
     @cached_property
     def crossed(self) -> dict[str, tuple[object, ...]]:
-        """The values of the fields that have a dimension of their own."""
+        """The values of the fields that are a dimension each."""
         return {
             name: axis.values
             for name, axis in self._axes.items()
@@ -119,7 +119,7 @@ class Plan:
 
     @cached_property
     def seeds(self) -> tuple[int, ...] | None:
-        """The seeds of every point; None where each point has one of its own."""
+        """The seeds of every point; None where each point has its own."""
         if "seeds" in self.shared:
             return None
         axis = self._axes.get("seeds")
@@ -135,16 +135,16 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """How many points there are, seeds not counted."""
+        """The number of points, seeds not counted."""
         return math.prod(size for name, size in self.dimensions.items() if name != SEED)
 
     @property
     def rows(self) -> int:
-        """How many rows there are: seeds of points."""
+        """The number of rows: one per seed of each point."""
         return self.count * (1 if self.seeds is None else len(self.seeds))
 
     def choices(self) -> Iterator[dict[str, int]]:
-        """Which value each field takes at each point, the last dimension running fastest."""
+        """The index of each field's value at each point, the last dimension varying fastest."""
         crossed = [len(values) for values in self.crossed.values()]
         points = self.dimensions.get(POINT, 1)
         for *indices, point in np.ndindex(*crossed, points):
@@ -163,13 +163,13 @@ class Plan:
         return InvalidInput(wrong.field, wrong.value, f"{wrong.allowed} (at {at})")
 
     def coordinates(self) -> dict[str, tuple[str, AnyArray]]:
-        """The coordinates of the labelled array: the dimension that each is along, and labels."""
-        found = {name: (name, _labels(values)) for name, values in self.crossed.items()}
-        found |= {name: (POINT, _labels(values)) for name, values in self.shared.items()}
-        return found if self.seeds is None else {**found, SEED: (SEED, np.array(self.seeds))}
+        """The coordinates of the labelled array: for each its dimension and its labels."""
+        labels = {name: (name, _labels(values)) for name, values in self.crossed.items()}
+        labels |= {name: (POINT, _labels(values)) for name, values in self.shared.items()}
+        return labels if self.seeds is None else {**labels, SEED: (SEED, np.array(self.seeds))}
 
     def to_dict(self) -> dict[str, Plain]:
-        """The plan as plain values, which a file of it holds too."""
+        """The plan as plain values, as in a TOML file."""
         return {
             "format": FORMAT,
             "base": self.subject.to_dict(),
@@ -197,7 +197,7 @@ class Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan that a TOML file holds; modules are found beside it."""
+    """Read a plan from a TOML file; the paths of modules are relative to it."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -214,7 +214,7 @@ def load_plan(path: Path) -> Plan:
         raise InvalidInput("modules", modules, "must be a list of files")
     files = tuple(str(path.parent / name) for name in modules)
     for file in files:
-        # The base may be of a class of one of them.
+        # The base may use a class from one of them.
         load_module("modules", Path(file))
     return Plan(
         read_base(values["base"]),

@@ -1,4 +1,4 @@
-"""Who carries out batches: this process, or the workers of a Dask cluster."""
+"""Where batches run: in this process, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ from saddlescope.checks import whole_number
 from saddlescope.errors import Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.running.cores import default_workers
 from saddlescope.running.interruption import withheld
+from saddlescope.running.observers import log
 from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Batches that are handed out beyond those that workers are at, so that none waits for its next.
+# Batches submitted beyond one per worker, so that no worker waits for its next.
 _AHEAD = 2
-# Seconds after which a scheduler is asked again how many workers it has.
+# Seconds between two requests for the number of workers.
 _ASK_EVERY = 2.0
-# Seconds within which a scheduler is to answer.
+# Seconds to wait for a scheduler's answer.
 _ANSWER = 10.0
-# One thread for each worker: a row's bits do not hang on how many cores there are.
+# One thread per worker, so that results do not depend on the number of cores.
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
 class ClusterLost(SaddlescopeError):
-    """The scheduler of a cluster is gone."""
+    """The scheduler of a cluster was lost."""
 
 
 class AbstractPool(abc.ABC):
-    """Takes batches and gives back what comes of them."""
+    """Runs batches and returns their results."""
 
     address: str | None = None
-    """Where somebody can look on, if anywhere."""
+    """The address of a dashboard, if there is one."""
 
     @property
     @abc.abstractmethod
     def has_room(self) -> bool:
-        """Whether it can do with another batch."""
+        """Whether it can take another batch."""
 
     @abc.abstractmethod
     def submit(self, batch: Batch) -> None:
-        """Hand in a batch."""
+        """Submit a batch."""
 
     @abc.abstractmethod
     def collect(self, seconds: float) -> list[BatchResult]:
-        """What has come of batches, waiting for so long at most."""
+        """The results of finished batches, waiting for one for at most `seconds`."""
 
 
 class Here(AbstractPool):
@@ -77,21 +78,22 @@ class Here(AbstractPool):
         try:
             result = run_batch(self._next)
         except Interrupted:
-            # Whoever asked the batch to stop has asked the sweep, too.
+            # The sweep was interrupted, not only this batch.
             return []
         self._next = None
         return [result]
 
 
 class Workers(AbstractPool):
-    """The workers of a Dask cluster; a batch whose worker dies is given to another."""
+    """The workers of a Dask cluster; a batch whose worker dies goes to another."""
 
     def __init__(self, client: Client, modules: Sequence[str]) -> None:
         self.client = client
         self._waiting: dict[str, tuple[Future, Batch]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = uuid.uuid4().hex[:8]
-        self._threads, self._asked_at = 0, -_ASK_EVERY
+        self._threads: int | None = None
+        self._asked_at = -_ASK_EVERY
         self.address = client.dashboard_link or None
         with _losing_the_scheduler():
             for path in modules:
@@ -102,9 +104,12 @@ class Workers(AbstractPool):
         now = time.monotonic()
         if now - self._asked_at >= _ASK_EVERY:
             # Workers come and go.
+            before = self._threads
             with _losing_the_scheduler():
                 self._threads, self._asked_at = sum(self.client.nthreads().values()), now
-        return len(self._waiting) < max(self._threads, 1) + _AHEAD
+            if before != 0 and self._threads == 0:
+                log.warning("the cluster has no workers: waiting for one")
+        return len(self._waiting) < max(self._threads or 0, 1) + _AHEAD
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
@@ -135,12 +140,12 @@ class Workers(AbstractPool):
         return result
 
 
-_LOST = "the scheduler is gone; what is finished is kept, and the same command goes on from there"
+_LOST = "lost the scheduler; finished batches are kept, and the same command resumes"
 
 
 @contextmanager
 def _losing_the_scheduler() -> Iterator[None]:
-    """Whatever a connection that breaks raises is that the scheduler is gone."""
+    """Raise `ClusterLost` for whatever a broken connection raises."""
     try:
         yield
     except (OSError, TimeoutError, CancelledError):
@@ -148,7 +153,7 @@ def _losing_the_scheduler() -> Iterator[None]:
 
 
 def check_workers(cluster: object, workers: object) -> None:
-    """Raise where a number of workers and a cluster cannot be meant."""
+    """Check the number of workers and the form of a scheduler's address."""
     if workers is not None:
         whole_number("workers", workers, at_least=0)
     if cluster is not None and workers is not None:
@@ -159,9 +164,9 @@ def check_workers(cluster: object, workers: object) -> None:
 
 @contextmanager
 def pool_of(cluster: object, workers: int | None, modules: Sequence[str]) -> Iterator[AbstractPool]:
-    """The pool that is asked for: a Dask client, a scheduler's address, or workers of our own.
+    """The pool for a Dask client, for the address of a scheduler, or with local workers.
 
-    Without workers, 0, this process; by default one worker for each core, or one for the GPU.
+    0 workers means this process; the default is one worker per core, or one for the GPU.
     """
     if cluster is None and workers == 0:
         yield Here()
@@ -198,12 +203,12 @@ def _local(count: int) -> Iterator[object]:
     from distributed import LocalCluster
 
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        # A worker that is being started runs its parent's script once more: that one tells of it.
+        # A starting worker runs its parent's script again; the parent reports the error.
         sys.exit(1)
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
     with dask.config.set({"distributed.nanny.pre-spawn-environ.XLA_FLAGS": flags}):
         try:
-            # A terminal sends Ctrl-C to all of them; the one that hands out batches answers it.
+            # A terminal sends Ctrl-C to all processes; only the client is to react.
             with withheld([signal.SIGINT]):
                 cluster = LocalCluster(
                     n_workers=count,
@@ -222,7 +227,7 @@ def _local(count: int) -> Iterator[object]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What Dask has to tell of lost connections is told by us, in one line."""
+    """Silence Dask's log of lost connections, which are reported in one line instead."""
     rooms = ("distributed", "tornado", "asyncio")
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in rooms]
     loggers = [logging.getLogger(name) for name in names]

@@ -1,4 +1,4 @@
-"""A sweep on disk: written by one process at a time, a batch at a time, read by anybody."""
+"""A sweep on disk: one process writes it, batch by batch; anyone can read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KIND = "sweep"
 
 
 class Store:
-    """The folder of a sweep that is being carried out."""
+    """The folder of a sweep while it runs."""
 
     def __init__(self, path: Path, generations: list[Batches], arrays: Arrays) -> None:
         self.path = path
@@ -37,17 +37,17 @@ class Store:
         self._arrays = arrays
         self.manifest = arrays.manifest
         self.done = np.zeros(self.manifest.batches, dtype=bool)
-        """Which batches are there."""
+        """Which batches are complete."""
         self.failures = np.zeros(self.manifest.batches, dtype=int)
-        """How many rows of each batch failed or diverged."""
+        """The number of rows of each batch that failed or diverged."""
 
     @property
     def rows(self) -> AnyArray:
-        """How many rows each batch has."""
+        """The number of rows of each batch."""
         return np.concatenate([one.counts for one in self._generations])
 
     def batch(self, number: int) -> Batch:
-        """One of the batches."""
+        """The batch of that number."""
         for batches in self._generations:
             if number < len(batches):
                 return batches[number]
@@ -56,12 +56,12 @@ class Store:
 
     @property
     def seconds(self) -> AnyArray:
-        """About how long each batch keeps a core busy."""
+        """The expected seconds of each batch on one core."""
         return np.concatenate([one.work for one in self._generations])
 
     def write(self, result: BatchResult) -> None:
-        """Write a batch; it is there once its last file is."""
-        # One that is tried again is not there while it is written.
+        """Write a batch; it counts once its last file is written."""
+        # A batch that is rerun does not count while it is rewritten.
         (self.path / self._arrays.status_path(result.number)).unlink(missing_ok=True)
         for path, content in self._arrays.encode(result):
             target = self.path / path
@@ -71,7 +71,7 @@ class Store:
         self.failures[result.number] = int((result.status >= Status.DIVERGED).sum())
 
     def check(self, *, retry_failed: bool) -> None:
-        """Find out which batches are there; those that are damaged are said, and are not."""
+        """Find the complete batches, and report those that are damaged."""
         damaged = []
         for number in range(len(self.done)):
             if not (self.path / self._arrays.status_path(number)).exists():
@@ -85,7 +85,7 @@ class Store:
         self.failures[~self.done] = 0
         if damaged:
             listed = ", ".join(map(str, damaged[:8])) + (", …" if len(damaged) > 8 else "")
-            log.warning("damaged batches are computed again: %s", listed)
+            log.warning("damaged batches are recomputed: %s", listed)
 
     def dataset(self) -> xr.Dataset:
         """The labelled array so far."""
@@ -96,20 +96,20 @@ class Store:
 def working_store(
     path: Path, plan: Plan, *, extend: bool = False, retry_failed: bool = False
 ) -> Iterator[Store]:
-    """The store of a plan, made or gone on with, and held while it is worked on."""
+    """The store of a plan, created or resumed, and locked while it is in use."""
     target = as_path("out", path)
     about, is_new = target / ABOUT, _find(target, aloud=False) is None
     if is_new:
         make_folder(about)
     try:
         with hold(about, "out"):
-            # Another process may have been at work until now.
+            # Another process may have written to it before the lock was taken.
             store = _prepare(target, plan, _find(target), extend)
             store.check(retry_failed=retry_failed)
             yield store
     except InvalidInput:
         if is_new and not _holds_more(target):
-            # Nothing is left of what was made for bad input.
+            # Bad input leaves nothing behind.
             remove_lock(about)
             about.rmdir()
             target.rmdir()
@@ -135,7 +135,7 @@ def _prepare(path: Path, plan: Plan, before: Manifest | None, extend: bool) -> S
     else:
         changed = list(differences(before.code, code_versions()))
         if changed:
-            _refuse(path, "was computed by other code", changed, "name another store")
+            _refuse(path, "was computed by another version", changed, "choose another store")
         generations, chunk = _generations(path, plan, before, extend), before.chunk
     manifest = Manifest.of(generations, chunk)
     grown = [batches.columns for batches in generations]
@@ -145,11 +145,11 @@ def _prepare(path: Path, plan: Plan, before: Manifest | None, extend: bool) -> S
 
 
 def _generations(path: Path, plan: Plan, before: Manifest, extend: bool) -> list[Batches]:
-    """The batches of every plan that the store was made for, one after another."""
+    """The batches of every plan that the store has had, in order."""
     changed = same_plan(before, plan)
     if changed and not extend:
-        cure = "--extend appends what axes have grown by; or name another store"
-        _refuse(path, "belongs to another plan", changed, cure)
+        cure = "--extend adds new values of axes; or choose another store"
+        _refuse(path, "has another plan", changed, cure)
     known = before.plans if changed else before.plans[:-1]
     plans = [*(_smaller(plan, one) for one in known), plan]
     generations: list[Batches] = []
@@ -160,13 +160,13 @@ def _generations(path: Path, plan: Plan, before: Manifest, extend: bool) -> list
 
 
 def _smaller(plan: Plan, before: object) -> Plan:
-    """The plan that a store had, from a larger one of the same base."""
+    """An earlier plan of a store, from a larger one of the same base."""
     assert isinstance(before, dict)
     now = plan.to_dict()
     rest = [name for name in now if name not in ("axes", "draws") and now[name] != before[name]]
     if rest:
         changed = list(differences({n: before[n] for n in rest}, {n: now[n] for n in rest}))
-        raise InvalidInput("extend", rest[0], f"axes alone may grow: {'; '.join(changed)}")
+        raise InvalidInput("extend", rest[0], f"only axes may grow: {'; '.join(changed)}")
     return Plan(plan.base, before["axes"], plan.keep, before["draws"], plan.draw_seed, plan.modules)
 
 
@@ -176,7 +176,7 @@ def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
 
 
 def _find(path: Path, *, aloud: bool = True) -> Manifest | None:
-    """What a store says of itself; a damaged manifest is made up for by the copy of it."""
+    """The manifest of a store, or its copy where the manifest is damaged."""
     try:
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return None
@@ -193,13 +193,15 @@ def _find(path: Path, *, aloud: bool = True) -> Manifest | None:
         missing = not (path / ABOUT / MANIFEST).exists()
         if copy is not None:
             if not missing and aloud:
-                log.warning("%s; it is written again from its copy", problem)
+                log.warning("%s; it is restored from its copy", problem)
             return copy
         if missing and not _holds_more(path):
-            # A kill came before anything was there.
+            # A kill came before anything was written.
             return None
         if missing:
-            raise InvalidInput("out", str(path), "exists and is no sweep: name another") from None
+            raise InvalidInput(
+                "out", str(path), "exists and is not a sweep: choose another"
+            ) from None
         raise
 
 
@@ -210,19 +212,19 @@ def _holds_more(path: Path) -> bool:
 
 
 def _write_metadata(path: Path, arrays: Arrays, before: Manifest | None) -> None:
-    """Write whatever of an empty store's files is not there, and say what was damaged."""
+    """Write the files of an empty store that are missing, and report damaged ones."""
     manifest = arrays.manifest
     same = before is not None and before.to_dict() == manifest.to_dict()
     for name, content in arrays.metadata.items():
         target = path / name
         try:
-            found: bytes | None = target.read_bytes()
+            existing: bytes | None = target.read_bytes()
         except OSError:
-            found = None
-        if found == content:
+            existing = None
+        if existing == content:
             continue
         if same and (path / ABOUT / MANIFEST).exists():
-            log.warning("%s was damaged and is written again", name)
+            log.warning("%s was damaged and is rewritten", name)
         make_folder(target.parent)
         write_bytes(target, content)
     sealed = Sealed(path / ABOUT, _KIND, manifest.digest, manifest.to_dict())
@@ -235,24 +237,24 @@ def _write_metadata(path: Path, arrays: Arrays, before: Manifest | None) -> None
 
 
 def _row_labels(generations: list[Batches], manifest: Manifest) -> dict[str, AnyArray]:
-    """The coordinates along rows, in batch order; rows that no batch fills have seed −1."""
+    """The coordinates along rows, in batch order; padding rows have seed −1."""
     plan = generations[-1].plan
     chunk, coordinates = manifest.chunk, plan.coordinates()
     cells = np.full(manifest.batches * chunk, -1)
     number = 0
     for batches in generations:
-        for place in range(len(batches)):
-            own = batches.cells(place, plan)
-            cells[number * chunk : number * chunk + len(own)] = own
+        for index in range(len(batches)):
+            filled = batches.cells(index, plan)
+            cells[number * chunk : number * chunk + len(filled)] = filled
             number += 1
     shape = tuple(plan.dimensions.values())
-    places = np.unravel_index(np.maximum(cells, 0), shape)
-    along = dict(zip(plan.dimensions, places, strict=True))
-    found: dict[str, AnyArray] = {}
+    indices = np.unravel_index(np.maximum(cells, 0), shape)
+    along = dict(zip(plan.dimensions, indices, strict=True))
+    rows: dict[str, AnyArray] = {}
     if POINT in along:
-        found[POINT] = np.where(cells < 0, -1, along[POINT])
+        rows[POINT] = np.where(cells < 0, -1, along[POINT])
     for name, (dimension, labels) in coordinates.items():
-        found[name] = labels[along[dimension]]
-    if SEED in found:
-        found[SEED] = np.where(cells < 0, -1, found[SEED])
-    return found
+        rows[name] = labels[along[dimension]]
+    if SEED in rows:
+        rows[SEED] = np.where(cells < 0, -1, rows[SEED])
+    return rows

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def make_subject(base: object, keep: Sequence[str | Measure]) -> AbstractSubject:
-    """The subject that a base is."""
+    """The subject of a base."""
     if isinstance(base, Setting):
         from saddlescope.sweep.subjects.runs import Runs
 
@@ -41,7 +41,7 @@ def make_subject(base: object, keep: Sequence[str | Measure]) -> AbstractSubject
 
 
 def read_base(values: object) -> object:
-    """The base that a table of a plan describes: a setting, or an experiment by its kind."""
+    """The base from the table of a plan: a setting, or an experiment where it has a kind."""
     if not isinstance(values, Mapping):
         raise InvalidInput("base", values, "must be a table: model, task and method, or a kind")
     given = {name: value for name, value in values.items() if name != "format"}

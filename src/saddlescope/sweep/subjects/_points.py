@@ -1,4 +1,4 @@
-"""The settings of a plan, each checked as it is made."""
+"""The settings of a plan, each checked when it is made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from saddlescope.sweep.plan import Plan
 
 PARTS = ("model", "task", "method", "init")
-"""The parts of a setting whose fields are swept."""
+"""The parts of a setting whose fields can be swept."""
 
 
 class Points:
-    """Makes the settings of a plan; parts that several of them have are made once."""
+    """Makes the settings of a plan; shared parts are made once."""
 
     def __init__(self, base: Setting, record: Record, plan: Plan) -> None:
         self._base, self._record, self._plan = base, record, plan
@@ -36,7 +36,7 @@ class Points:
         }
 
     def make(self) -> list[Setting]:
-        """All of them, in order."""
+        """All settings, in order."""
         return [self._setting(choice) for choice in shown(list(self._plan.choices()), "checking")]
 
     def _setting(self, choice: dict[str, int]) -> Setting:

@@ -1,4 +1,4 @@
-"""What can be swept: how its points are made, forecast, carried out, and what is kept of them."""
+"""What can be swept: making, forecasting and running points, and what to keep of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Measure: TypeAlias = Callable[..., object]
-"""A function of what has come of a point, which gives a number for each of its seeds."""
+"""A function of the result of a point that returns one number per seed."""
 
 
 class Status(IntEnum):
-    """How a row stands; the numbers are those in a store."""
+    """The status of a row, as stored."""
 
     MISSING = 0
     FINISHED = 1
@@ -34,13 +34,13 @@ class Status(IntEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether a row ended without what was asked for."""
+        """Whether a row has no usable result."""
         return self in (Status.DIVERGED, Status.FAILED)
 
 
 @dataclass(frozen=True)
 class Column:
-    """Something that is kept of every row: an array over `axes` of these sizes."""
+    """A quantity that is kept of every row: an array over `axes` of these sizes."""
 
     name: str
     axes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What has come of a point: columns over its seeds, how each stands, and why."""
+    """The result of a point: columns over its seeds, the status of each, and reasons."""
 
     columns: Mapping[str, FloatArray]
     status: AnyArray
@@ -57,9 +57,9 @@ class Outcome:
 
 
 class AbstractSubject(abc.ABC, Generic[Item]):
-    """A base that is swept, and what is kept of each point.
+    """A base that is swept, and what to keep of each point.
 
-    - `known`: the names that can be kept, with what they are.
+    - `known`: the names that can be kept, with their meaning.
     """
 
     base: Item
@@ -68,7 +68,7 @@ class AbstractSubject(abc.ABC, Generic[Item]):
     known: ClassVar[Mapping[str, str]]
 
     def settle(self, keep: Sequence[str | Measure]) -> None:
-        """Check what is to be kept; functions, of one's own or of a file's, go by their name."""
+        """Check what to keep; functions, given directly or from a file, go by their name."""
         self.measures = {}
         names: list[str] = []
         for one in keep:
@@ -85,15 +85,15 @@ class AbstractSubject(abc.ABC, Generic[Item]):
         self.names = tuple(names)
 
     def kept(self) -> Plain:
-        """What is kept, with what its own measures are made from."""
+        """What is kept, with digests of the source of the user's own measures."""
         return [[n, _made_from(self.measures[n])] if n in self.measures else n for n in self.names]
 
     def has(self, name: str) -> bool:
-        """Whether something of that name can be kept."""
+        """Whether that name can be kept."""
         return name in self.known
 
     def expand(self, name: str) -> tuple[str, ...]:
-        """The columns that a name stands for."""
+        """The columns of a name."""
         return (name,)
 
     @property
@@ -119,30 +119,30 @@ class AbstractSubject(abc.ABC, Generic[Item]):
 
     @abc.abstractmethod
     def forecaster(self) -> Callable[[Item], Forecast]:
-        """What says of a point, before it runs, how long it takes and what it can share."""
+        """A function that forecasts a point: its duration, and what can share its program."""
 
     @abc.abstractmethod
     def columns(self, items: Sequence[Item], forecasts: Sequence[Forecast]) -> tuple[Column, ...]:
-        """What is kept of every row of these points, large enough for all of them."""
+        """The columns of these points, large enough for all of them."""
 
     @abc.abstractmethod
     def frame(self, sizes: Mapping[str, int], rows: int) -> Frame | None:
-        """What a batch of points of these largest sizes is padded to."""
+        """The shape that a batch of points of at most these sizes is padded to."""
 
     @abc.abstractmethod
     def run(self, items: Sequence[Item], frame: Frame | None) -> list[Outcome]:
-        """Carry out the points of a batch."""
+        """Run the points of a batch."""
 
 
 def _own_measure(name: object) -> Measure | None:
-    """The function that `file:function` names, in a file that was loaded."""
+    """The function that `file:function` names, in a loaded file."""
     module, colon, attribute = str(name).partition(":")
     found = getattr(sys.modules.get(module), attribute, None) if colon else None
     return found if callable(found) else None
 
 
 def _made_from(measure: Measure) -> str:
-    """A digest of a function's source, where there is one."""
+    """A digest of the source of a function, if it is available."""
     try:
         return digest(inspect.getsource(measure))
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""Experiments with transformers as points: each is carried out by itself, with all its seeds."""
+"""Experiments with transformers as points: each runs by itself, with all its seeds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from saddlescope.transformer._experiment import AbstractExperiment
 if TYPE_CHECKING:
     from saddlescope.sweep.plan import Plan
 
-# What is measured of every head goes by its largest value, or by the mean of all heads.
+# Measures of heads are averaged over heads; of these the largest value is taken.
 _LARGEST = ("prefix_matching", "copying")
 _HEADS = ("layer", "head")
 _LANGUAGE = ("loss", "in_context_score", "early_loss", "prefix_matching")
@@ -45,7 +45,7 @@ _STEPS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "memorisation_step": memorisation_step,
     "generalisation_step": generalisation_step,
 }
-# Seconds on one core for a token of a step, over the weights: measured on small decoders.
+# Seconds on one core per token of a step and per weight, measured on small decoders.
 _SECONDS_OF_TOKEN = 3e-10
 
 
@@ -97,11 +97,12 @@ class Experiments(AbstractSubject[AbstractExperiment]):
         return [self._point(plan, choice) for choice in shown(list(plan.choices()), "checking")]
 
     def _point(self, plan: Plan, choice: dict[str, int]) -> AbstractExperiment:
-        changes = {name: plan.value(name, place) for name, place in choice.items()}
+        changes = {name: plan.value(name, index) for name, index in choice.items()}
         seeds = plan.seeds or (changes["seeds"],)
         try:
-            if np.size(changes.get("layers", 1)) != 1:
-                raise InvalidInput("layers", changes["layers"], "a point has one depth")
+            depths = changes.get("layers")
+            if isinstance(depths, Sequence) and not isinstance(depths, str) and len(depths) != 1:
+                raise InvalidInput("layers", depths, "a point has one depth")
             return replace_fields(self.base, {**changes, "seeds": seeds})
         except InvalidInput as wrong:
             raise plan.located(wrong, choice) from None
@@ -136,7 +137,7 @@ class Experiments(AbstractSubject[AbstractExperiment]):
         diverged = np.broadcast_to(np.asarray(alone["diverged"], dtype=bool), seeds)
         status = np.where(diverged, Status.DIVERGED, Status.FINISHED).astype(np.int8)
         cure = "its weights are not finite: try a smaller learning_rate"
-        reasons = {int(place): cure for place in np.flatnonzero(diverged)}
+        reasons = {int(seed): cure for seed in np.flatnonzero(diverged)}
         return Outcome(columns, status, reasons)
 
     def _column(self, name: str, dataset: xr.Dataset, alone: xr.Dataset, seeds: int) -> FloatArray:
@@ -154,7 +155,7 @@ class Experiments(AbstractSubject[AbstractExperiment]):
 
 
 def _reduced(values: xr.DataArray) -> AnyArray:
-    """Over (seed, step) alone."""
+    """Values reduced to (seed, step)."""
     axes = [axis for axis in _HEADS if axis in values.dims]
     if axes:
         values = values.max(axes) if values.name in _LARGEST else values.mean(axes)

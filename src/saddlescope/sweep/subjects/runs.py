@@ -47,11 +47,11 @@ class Runs(AbstractSubject[Setting]):
 
     known: ClassVar[Mapping[str, str]] = {
         "final_loss": "the last loss",
-        "drops": "how many drops there were: the count of stages",
+        "drops": "the number of drops, that is of stages",
         "drop_time": "when the loss was midway down each drop",
         "predicted_drop_time": "the same, predicted from the initial weights alone (T18)",
-        "plateau_loss": "the loss where it changed least before, between and after the drops",
-        "learned_time": "when each eigenvector had brought half of what it can bring",
+        "plateau_loss": "the loss where it changed least before, between and after drops",
+        "learned_time": "when each eigenvector had contributed half of what it can",
         "loss": "the loss at every record, with their times",
         "trajectory": "loss, weights and effective map at every record",
         "final_effective_map": "the effective map at the end",
@@ -204,7 +204,7 @@ class Runs(AbstractSubject[Setting]):
         }
 
     def _natural(self) -> tuple[str, ...]:
-        """What is kept where nothing is said: drops, where the levels between them are known."""
+        """What is kept by default: drops, where the plateau levels are known."""
         base = self.base
         drops = Record(keep="drops")
         one = Setting(base.model, base.task, base.method, base.init, drops, base.seeds[:1])
@@ -215,7 +215,7 @@ class Runs(AbstractSubject[Setting]):
         return ("final_loss", "drop_time", "predicted_drop_time", "drops")
 
     def _choose_record(self) -> Record:
-        """As little as what is kept can be found in."""
+        """The smallest record that what is kept can be computed from."""
         courses = "loss" in self.names or bool(self.measures)
         noted = {"final_loss", "predicted_drop_time", *_SUMMARY}
         if set(self.names) <= noted and set(self.names) & set(_SUMMARY):
@@ -233,7 +233,7 @@ def _with(setting: Setting, seeds: tuple[int, ...]) -> Setting:
 
 
 def _predicted(items: Sequence[Setting], initial: Sequence[FloatArray]) -> list[FloatArray]:
-    """The predicted drop times of every setting's seeds, those of one model and task together."""
+    """The predicted drop times of all seeds of each setting, grouped by model and task."""
     found: list[FloatArray] = [np.full((len(item.seeds), 1), np.nan) for item in items]
     alike: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for place, item in enumerate(items):
