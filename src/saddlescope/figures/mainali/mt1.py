@@ -120,8 +120,8 @@ class MT1(AbstractModesFigure):
                 _RESTED,
             ),
             at_most(
-                "at the fixed point p and q are diagonal: largest off-diagonal entry as a share "
-                "of the largest entry",
+                "after training p and q are diagonal: largest off-diagonal entry as a share of the "
+                "largest entry",
                 data["descent_off_diagonal"],
                 _RESTED,
             ).stated_in("MT Figure 1"),

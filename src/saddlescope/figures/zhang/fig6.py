@@ -131,8 +131,8 @@ class Figure6(AbstractFigure):
                 1e-10,
             ).stated_in("Z 16"),
             at_least(
-                "E[y z] and E[y z]E[z zᵀ]⁻¹, estimated from prompts, are parallel to these two "
-                "matrices (T6): cos",
+                "E[y z] and E[y z]E[z zᵀ]⁻¹, estimated from prompts, are parallel to Λ² and "
+                "(Λ + (Λ + tr Λ)/N)⁻¹ (T6): cos",
                 (sampled * exact).sum(1) / lengths,
                 1 - 5e-4,
             ).stated_in("Z Figure 6"),

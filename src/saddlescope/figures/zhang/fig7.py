@@ -224,12 +224,12 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
             "plateau, on which heads still turn, is longer than the second"
         ),
         at_least(
-            "in the median, the third and later plateaus do last longer: ratio to the one before",
+            "in the median, the third and later plateaus outlast the one before: ratio of the two",
             typical[2:] / typical[1:-1],
             2.0,
         ),
         at_most(
-            "in the median, the second plateau does not: ratio to the first",
+            "in the median, the second plateau does not outlast the first: ratio of the two",
             typical[1] / typical[0],
             0.9,
         ),

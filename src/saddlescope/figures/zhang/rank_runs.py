@@ -146,8 +146,8 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
             "plateaus as predicted",
         ).stated_in("Z section 5, E.4"),
         at_least(
-            f"{begin}share of the plateaus at multiples of R that last so long, over all runs of "
-            "each rank",
+            f"{begin}share of the plateaus at multiples of R that last over {CONSPICUOUS:.0%} of "
+            "the time at their end, over all runs of each rank",
             (long & at_multiples).sum(axis=(1, 2)) / at_multiples.sum(axis=(1, 2)),
             _MOST,
         ),
