@@ -41,18 +41,18 @@ class Figure3(AbstractFigure):
         "Separate key and query of rank one. (a) The loss of every seed falls down a staircase "
         "whose levels (dashed) are the losses of the fixed points; circles are the drops "
         "predicted from the initial weights alone. (b) The value weight of the head that learns "
-        "each eigenvector, beside the scalar equation of one head (dashed). (c) Key times value "
-        "of every head on each plateau, in the eigenbasis: one head after another takes one "
-        "eigenvector, the strongest first. The fourth drop comes at ten times the first's time, or "
-        "later where the heads that are left start with the wrong sign, so the run is carried to "
-        "the end here; published-settings has the published one."
+        "each eigenvector, with the scalar equation of one head (dashed). (c) Key times value of "
+        "every head on each plateau, in the eigenbasis: one head after another takes one "
+        "eigenvector, the strongest first. The fourth drop comes at ten times the time of the "
+        "first, or later if the remaining heads start with the wrong sign; so the run is longer "
+        "here than the published one, which published-settings shows."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
         "attention divided by N, and a start scaled to that",
         "the blocks that are zero in expectation are left out",
         "carried to flow time 60 000; the published run ends after 10 001 steps",
-        "seeds whose drops lie apart",
+        "seeds whose drops are well separated",
     )
     seconds = 5.0
     film = "staircase.gif"

@@ -38,13 +38,13 @@ class Figure8(AbstractFigure):
     text = (
         "Figure 3 at ranks 2, 3 and 4. Top: the loss of every seed, the levels of the fixed "
         "points (dashed) and the drops predicted from the initial weights (circles). Bottom: the "
-        "size of the value of the head that grows first, of the one that grows second and of all "
+        "value weight of the head that grows first, of the one that grows second and of all "
         "others, against the number of eigenvectors learned so far (the sum of the learned "
-        "shares), all seeds on one another. A head whose value has grown takes R eigenvectors, "
-        "and its value follows that of the shortest weights that carry them (dashed; squares at "
-        "the fixed points); the next value grows when m is a multiple of R (grey). "
-        "This is how it usually goes, not always: in 4 of 90 runs (thirty starts of each rank, "
-        "not shown) two heads rise at nearly the same time and share an eigenvector."
+        "shares), all seeds superimposed. A head whose value has grown takes R eigenvectors, and "
+        "its value follows that of the minimal-norm weights that carry them (dashed; squares at "
+        "the fixed points); the next value grows when m is a multiple of R (grey). This is usual, "
+        "but not universal: in 4 of 90 runs (thirty starts of each rank, not shown) two heads "
+        "rise at nearly the same time and share an eigenvector."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",

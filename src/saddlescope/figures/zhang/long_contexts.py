@@ -47,15 +47,15 @@ class LongContexts(AbstractFigure):
     source = "Zhang et al., equation 27 and section 3.4 (no figure of theirs)"
     text = (
         "Separate attention of rank one, trained at several context lengths N from the same "
-        "weights. What it computes in context on each plateau is compared on prompts that nobody "
-        "trained on with principal component regression on 0 to D components (on D: least "
-        "squares) and with one step of preconditioned descent. (a) The mean-square distance of "
-        "plateau m to regression on m components, as a share of the labels' power, falls as 1/N "
-        "(dashed). (b) So does the distance of each drop's height from its eigenvalue; dashed: T7. "
-        "(c) At the shortest context, every plateau against every algorithm; framed: the nearest. "
-        "At N = 31 the third plateau is nearer to one step of preconditioned descent, which is "
-        "what the model computes at its end at every N, than to regression on three components: "
-        "published is the limit of long contexts."
+        "weights. What it computes in context on each plateau is compared, on prompts not used in "
+        "training, with principal component regression on 0 to D components (D: least squares) "
+        "and with one step of preconditioned descent. (a) The mean-square distance of plateau m "
+        "from regression on m components, as a share of the labels' power, falls as 1/N (dashed). "
+        "(b) So does the difference between the height of each drop and its eigenvalue; dashed: "
+        "T7. (c) At the shortest context, every plateau against every algorithm; the nearest is "
+        "framed. At N = 31 the third plateau is nearer to one step of preconditioned descent, "
+        "which is what the model computes in the end at every N, than to regression on three "
+        "components: the published statement is the limit of long contexts."
     )
     seconds = 8.0
 
