@@ -55,13 +55,13 @@ class ContextLengthsFigure(AbstractFigure):
     text = (
         "Separate attention of rank one. (a) Half of the prompts are short and half are long, "
         "each normalised by its own length; the three pairs have E[1/N] = 1/16, but means 18, 25 "
-        "and 40.5. Trained on 50 000 prompts drawn so, they all fall down the staircase of "
-        "N = 16 (wide grey and dashed); none ends at the last level of its mean (short strokes "
-        "at the right). On the law itself the paths are the same to rounding. (b) The levels over "
-        "N: curves by T7, points measured; strokes at the right: N → ∞. (c) The drops over N: "
+        "and 40.5. Trained on 50 000 such prompts, they all follow the staircase of N = 16 (wide "
+        "grey and dashed); none ends at the last level of its mean length (short strokes at the "
+        "right). In the population the paths are the same to rounding. (b) The levels over N: "
+        "curves by T7, points measured; strokes at the right: N → ∞. (c) The drop times over N: "
         "points measured, dashed predicted from the initial weights (T13). Escape from a plateau "
-        "is driven by Λ² alone, so that the context length decides how deep the loss falls and "
-        "hardly when."
+        "is driven by Λ² alone, so the context length decides how deep the loss falls, and hardly "
+        "when."
     )
     seconds = 8.0
 

@@ -38,16 +38,16 @@ class DropTimeLawFigure(AbstractFigure):
 
     id = "drop-time-law"
     title = "When the loss first drops: one law for all scales"
-    source = "beyond the papers (T18)"
+    source = "Beyond the papers (T18)"
     text = (
         "Two thousand random starts at each of three scales w, trained until the loss has dropped "
         "once; no start is used twice. The heads of a start are independent, each runs away after "
         "a time that is an integral over its own initial weights, and that time is inversely "
-        "proportional to w, so that all three samples, in units of 1/w and from the moment of "
-        "the runaway, have one distribution, P(t* > t) = S(t)^H (dashed: from quadratures alone). "
-        "(a) Its density. (b) The share of the starts that has not dropped. (c) The difference "
-        "between the share that has dropped and the one that should have, in units of the "
-        "sampling error; grey is what one sample in a hundred exceeds somewhere."
+        "proportional to w. So the times of the runaway, in units of 1/w, have one distribution "
+        "in all three samples, P(t* > t) = S(t)^H (dashed: by quadrature alone). (a) Its density. "
+        "(b) The share of the starts that have not dropped. (c) The difference between the "
+        "measured and the predicted share that has dropped, in units of the sampling error; one "
+        "sample in a hundred leaves the grey band somewhere."
     )
     seconds = 60.0
 

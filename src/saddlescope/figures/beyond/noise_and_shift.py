@@ -51,17 +51,17 @@ class NoiseAndShift(AbstractFigure):
     title = "Noise and shift move the staircase; where two orders disagree a head rotates"
     source = "Beyond the papers (T17)"
     text = (
-        "Separate attention of rank one when labels are noisy, queries have another covariance "
-        "than the context, or tasks are uneven, all in one eigenbasis. (a) Label noise alone "
-        "lifts the levels and leaves the order and, nearly, the times. (b) White queries: the "
-        "drops become alike in height. (c) Uneven tasks and queries can reverse the order: here "
+        "Separate attention of rank one with noisy labels, with queries of another covariance "
+        "than the context, or with uneven tasks, all in one eigenbasis. (a) Label noise alone "
+        "raises the levels but leaves the order and, nearly, the times. (b) White queries: the "
+        "drops become similar in height. (c) Uneven tasks and queries can reverse the order: here "
         "the weakest eigenvector of the inputs is learned first. Dashed: the levels of T17; "
         "circles: the drops predicted from the initial weights (T13). (d) All these drops, "
-        "measured and predicted. (e, f) Where the mode that escapes zero first (largest drive) "
-        "is not the one that is stable (largest drop), the in-order path is not claimed and "
-        "predicting it raises TheoryDoesNotApply. Training then goes ∅, {1}, {2}, {1, 2}: the "
-        "head that had learned the first eigenvector rotates to the second, down the one "
-        "negative direction of that saddle, and another head learns the first anew."
+        "measured and predicted. (e, f) Where the mode that escapes zero first (largest drive) is "
+        "not the stable one (largest drop), no in-order path is claimed, and predicting one "
+        "raises TheoryDoesNotApply. Training then visits ∅, {1}, {2}, {1, 2}: the head that had "
+        "learned the first eigenvector rotates to the second, down the one negative direction of "
+        "that saddle, and another head learns the first anew."
     )
     seconds = 8.0
 
