@@ -1,4 +1,4 @@
-"""Beyond the papers: inputs of any law, of which the loss knows the fourth moment alone (T20)."""
+"""Beyond the papers: inputs of any law; the loss depends only on their fourth moments (T20)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from saddlescope.task import InContextRegression, Spectrum
 from saddlescope.task.inputs import CoordinateLaw
 from saddlescope.theory import in_context_predictor
 
-# Starts that learn all four eigenvectors, in steps that can be told apart on one axis.
+# Starts that learn all four eigenvectors, in well separated steps.
 _FLOW = STAIRCASE.replace(
     context_length=8, seeds=(7, 8), until=40_000.0, points=1500, spacing="log"
 )

@@ -39,7 +39,7 @@ _MOMENT_VARIANCE = 10.0
 
 @dataclass(frozen=True)
 class ContextLengthsFigure(AbstractFigure):
-    """T2 and T7: N acts through E[1/N]; it decides how far the loss falls, not when."""
+    """T2 and T7: N acts through E[1/N]; it decides how far the loss falls, but not when."""
 
     setting: Setting = _FLOW
     lengths: tuple[int, ...] = (1, 4, 16, 64, 512)
@@ -112,7 +112,7 @@ class ContextLengthsFigure(AbstractFigure):
             drop_times(data[name].to_numpy(), levels_of_drop, time)[..., 0]
             for name in ("reference_loss", "sampled_loss")
         )
-        # The seed that comes down all the way ends at the last level.
+        # The seed that falls all the way ends at the last level.
         ends = data["sampled_loss"].isel(time=-1).min("seed")
         error = 3 * float(np.sqrt(_MOMENT_VARIANCE / self.prompts))
         times = data["drop_time"].to_numpy()
@@ -143,7 +143,7 @@ class ContextLengthsFigure(AbstractFigure):
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
-            # On the same prompts, so that their noise is in both.
+            # On the same prompts, so that both have the same noise.
             relatively_within(
                 "divided by N + 1 (the authors' option for varying lengths) attention ends "
                 "lower than divided by N: final losses in the ratio E[g]²/E[g²(1 + (1 + tr "

@@ -18,7 +18,7 @@ from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses, staircase_sharpness
 
-# The first is the one whose course is shown.
+# The course of the first one is shown.
 _STARTS = STAIRCASE.replace(seeds=(5, 1, 2, 7), until=300_000.0)
 # Beyond the first of these lengths and beyond that ratio of eigenvalues rotations are sharper.
 _LENGTHS, _LAST_RATIO = (250, 1000, 10_000), 25.9
@@ -199,7 +199,7 @@ class EdgeOfStability(AbstractFigure):
 
 
 def _draw_courses(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The sharpness through two descents, its value on the plateaus, and both limits."""
+    """The sharpness along two descents, its value on the plateaus, and both limits."""
     plateau = float(data["theory_sharpness"].max())
     axes.axhline(plateau, color=panels.THEORY_COLOUR, label="T21", **panels.THEORY)
     for index, (name, share) in enumerate((("above", _ABOVE), ("below", _BELOW))):

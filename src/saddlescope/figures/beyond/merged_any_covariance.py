@@ -32,7 +32,7 @@ _SHOWN = 1e-3
 
 @dataclass(frozen=True)
 class MergedAnyCovariance(AbstractFigure):
-    """The loss follows D+1 scalars for all times, with an error in proportion to the scale."""
+    """The loss follows D + 1 scalars at all times, with an error proportional to the scale."""
 
     setting: Setting = _FLOW
     covariances: tuple[str, ...] = ("white:6", "power:6:1", "power:6:1.5", "random:6")
@@ -196,7 +196,7 @@ def _power(scale: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _lateness(data: xr.Dataset) -> xr.DataArray:
-    """By how much the drop comes after the plateau of T11, in units of 1/‖Λ²‖."""
+    """The delay of the drop after the plateau of T11, in units of 1/‖Λ²‖."""
     return (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
 
 

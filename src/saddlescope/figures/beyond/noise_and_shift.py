@@ -30,13 +30,13 @@ from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
 
 _FLOW = STAIRCASE.replace(seeds=2, until=40_000.0, points=1000, spacing="log")
-# A plateau that lasts a smaller share of the time so far has no floor to be measured.
+# A plateau shorter than this share of the time at its end has no level to measure.
 _SHORTEST_PLATEAU = 0.05
 
 
 @dataclass(frozen=True)
 class NoiseAndShift(AbstractFigure):
-    """T17: levels, order and drop times beyond the papers' case, and where the path is another."""
+    """T17: levels, order and drop times beyond the papers' case, and where the path differs."""
 
     setting: Setting = _FLOW
     noise: float = 1.0
@@ -178,7 +178,7 @@ def _case_numbers(run: Trajectory) -> xr.Dataset:
     share = learned_share(run, law.amplitude, law.basis).to_numpy()
     half = first_crossing(np.moveaxis(share, 1, -1), 0.5, run.time, rising=True)
     return staircase_numbers(run).assign(
-        # Those that are never half learned come last.
+        # Eigenvectors that are never half learned come last.
         learned_order=(("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable")),
         predicted_order=("drop", 1.0 + law.order),
     )

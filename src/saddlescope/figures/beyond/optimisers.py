@@ -1,4 +1,4 @@
-"""Beyond the papers: what becomes of the staircase under momentum and under Adam."""
+"""Beyond the papers: the staircase under momentum and under Adam."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Optimisers(AbstractFigure):
 
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:
-    """With which power of the scale the first drop's time goes, in each seed."""
+    """The exponent with which the first drop's time depends on the scale, in each seed."""
     return np.polyfit(np.log(data["scale"]), np.log(data[f"{name}_first_drop"]), 1)[0]
 
 

@@ -1,4 +1,4 @@
-"""Beyond the papers: the graph of the fixed points, and the way that training takes in it (T16)."""
+"""Beyond the papers: the graph of the fixed points, and the path of training in it (T16)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
 _DISTANCE_LABEL = r"distance to the fixed point  $(E(\hat y-\hat y_S)^2)^{1/2}$"
-# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+# Records are logarithmic and begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 
 
@@ -43,7 +43,7 @@ class SaddleGraphFigure(AbstractFigure):
     varied = (*FIXED, "at", "spacing")
 
     id = "saddle-graph"
-    title = "The way of training through the graph of saddles"
+    title = "The path of training through the graph of saddles"
     source = "Beyond the papers (T16)"
     text = (
         "(a) Every fixed point of separate attention in four dimensions, one for each set of "

@@ -31,7 +31,7 @@ _FLOW = Setting(
 )
 # From this many tasks on the excess on fresh tasks is that of many tasks, 1/K.
 _MANY = 64
-# That of one pool scatters by half of itself, so that the mean of 20 pools is known to 11 % and the
+# One pool's excess scatters by half of itself, so the mean of 20 pools is known to 11 %, and the
 # exponent fitted to five doublings to .05.
 _EXPONENT_ERROR = 0.05
 # A loss that rises again by more than this share rises: the solver's error is a thousandth of it.

@@ -31,7 +31,7 @@ from saddlescope.trajectory import Trajectory
 # T10's error is proportional to the initial scale: at most .03 times it in six random starts.
 _ORDER_OF_ERROR = 0.06
 # Sums of a few hundred products of order one in float64, carried along the steps of a flow;
-# measured: 1e-14, and 2e-12 where the steps fall otherwise.
+# measured: 1e-14, and 2e-12 with other steps.
 _ROUNDING = 5e-12
 # The flow is followed until it has converged to rounding.
 _CONVERGED = 1e-12
@@ -165,7 +165,7 @@ class Figure1(AbstractFigure):
 
 
 def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
-    """How far the predictions of attention over tokens are from the network's, for each seed."""
+    """The largest difference between predictions of attention and network, for each seed."""
     law, heads = population_law(run.setting.task), run.setting.model.heads
     prompts = law.sample(count)
     network, tokens = TwoLayerNetwork(heads), MergedAttention(heads, blocks="full")

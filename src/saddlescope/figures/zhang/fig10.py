@@ -1,4 +1,4 @@
-"""Figure 10 of Zhang et al.: the in-weight mixture at every share, carried to its end."""
+"""Figure 10 of Zhang et al.: the in-weight mixture at every share, to the end of training."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Figure5(AbstractFigure):
 
 def _draw_paths(axes: PanelBuilder, one: xr.Dataset) -> None:
     inside = one.isel(share=(one["share"] > 0) & (one["share"] < 1))
-    # Every other share: more paths than four hide one another.
+    # Every other share: more than four paths would hide one another.
     inside = inside.isel(share=slice(1, None, 2)) if inside.sizes["share"] > 5 else inside
     tints = panels.shades(inside.sizes["share"] + 1, "plasma")[1:]
     for index, share in enumerate(inside["share"].to_numpy()):

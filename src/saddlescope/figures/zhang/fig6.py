@@ -211,7 +211,7 @@ def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
 
 
 def _draw_cosines(axes: PanelBuilder, one: xr.Dataset) -> None:
-    """Of one seed: the measured angles through time, and the predicted ones."""
+    """For one seed: the measured and the predicted angles over time."""
     time = one["time"].to_numpy()
     before = time <= float(one["predicted_drop_time"][0])
     axes.plot(time, one["parallel"], color=colour(2), label="two heads, least")

@@ -21,7 +21,7 @@ from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.theory import dormant_staircase, modes, plateau_losses
 
-# The grid of records begins at this share of the run, before the first drop.
+# Records begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 # From random starts the estimate is this share of the wait in the median, of thirty waits.
 _ESTIMATED_SHARE = 0.64
@@ -98,7 +98,7 @@ class Figure7(AbstractFigure):
         seen = np.isfinite(data["drop_time"].to_numpy())
         wait, estimate = (data[name].to_numpy()[seen] for name in ("wait", "estimated_wait"))
         aligned = np.isfinite(data["aligned_wait"].to_numpy())
-        # A head that turns only as it drops has no rest of the wait.
+        # For a head that turns only during its drop nothing of the wait is left.
         turned = np.isfinite(data["predicted_rest"].to_numpy())
         rest, predicted = (
             data[name].to_numpy()[turned] for name in ("rest_of_wait", "predicted_rest")
@@ -197,7 +197,7 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
     waits = np.diff(drops, axis=1, prepend=0.0)
     longer = waits[:, 1:] > waits[:, :-1]
     whole = np.isfinite(drops).all(axis=1)
-    # Those that have not come yet come later than all that have.
+    # Drops that have not come yet come later than all that have.
     quartiles = np.quantile(
         np.where(np.isnan(drops), np.inf, drops), [0.25, 0.75], axis=0, method="lower"
     )
@@ -274,7 +274,7 @@ def _draw_waits(axes: PanelBuilder, data: xr.Dataset) -> None:
 
 
 def _draw_progress(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The estimate of what is left over what is left, through every plateau."""
+    """The estimated over the actual time left, along every plateau."""
     styles = ("-", "--", "-.", ":")
     for drop in range(data.sizes["drop"]):
         look = {"linestyle": styles[drop % 4], "linewidth": 1.0, "color": colour(drop)}

@@ -21,7 +21,7 @@ from saddlescope.setting import Setting
 from saddlescope.theory import minimal_norm_weights, modes
 
 _PUBLISHED = staircase.STAIRCASE.replace(until=30_000.0)
-# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+# Records are logarithmic and begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 40
 
 
@@ -154,7 +154,7 @@ class Figure8(AbstractFigure):
 
 
 def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
-    """Heads in the order in which their values grow, when they do, and how many have."""
+    """Heads in the order in which their values grow, when they grow, and how many have grown."""
     drops, winners = data["drop_time"].to_numpy(), staircase.winning_heads(data)
     time, levels = data["time"].to_numpy(), data.sizes["level"]
     shortest = data["minimal_value"].to_numpy()
@@ -194,7 +194,7 @@ def _draw_losses(axes: PanelBuilder, one: xr.Dataset) -> None:
 def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
-    # Not heads 1, 2, …: in each seed they are others.
+    # Not numbered as heads 1, 2, …: they differ between seeds.
     names = [f"{order} head" for order in ("first", "second", "third")]
     names += [f"{number}th head" for number in range(4, growing + 1)]
     for head in reversed(range(one.sizes["head"])):
@@ -206,7 +206,7 @@ def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     for head in range(growing):
         axes.plot([], [], color=panels.colour(head), label=names[head])
     axes.plot([], [], color=panels.colour(3), label="all others")
-    # The shortest weights have v³ = tr W, also between two fixed points.
+    # The minimal-norm weights have v³ = tr W, also between two fixed points.
     fine = np.linspace(0, count, 40 * count + 1)
     for head in range(growing):
         shortest = one["minimal_value"][:, head]

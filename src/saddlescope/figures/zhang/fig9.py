@@ -23,7 +23,7 @@ _COLUMNS = 4
 
 @dataclass(frozen=True)
 class Figure9(AbstractFigure):
-    """All ranks in eight dimensions: where each rests, and for how long."""
+    """All ranks in eight dimensions: where the loss rests, and for how long."""
 
     setting: Setting = _PUBLISHED
     ranks: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -81,7 +81,7 @@ class Figure9(AbstractFigure):
 
 
 def _draw_table(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The median length of every plateau, a row a rank; multiples of R are framed."""
+    """The median length of every plateau, one row per rank; multiples of R are framed."""
     known = data["plateau_share"].notnull().sum("seed") > data.sizes["seed"] / 2
     share = data["plateau_share"].median("seed").where(known).to_numpy()
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1, square=False)

@@ -25,9 +25,9 @@ from saddlescope.theory import modes, plateau_losses, time_course
 
 _SEPARATE = STAIRCASE.replace(until=1e6, converged=1e-7, points=3000, weights=False, seeds=3)
 
-# Up to this scale the laws of small starts are fitted.
+# The laws of small starts are fitted up to this scale.
 _SMALL = 0.01
-# Up to this one separate attention's drops are predicted.
+# The drops of separate attention are predicted up to this scale.
 _PREDICTED = 0.1
 _MODELS = ("merged", "separate")
 _LEFT_LABEL = "share of excess loss left"
@@ -208,7 +208,7 @@ def _measured_drops(data: xr.Dataset) -> FloatArray:
 
 
 def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:
-    """The share of the initial excess loss that is left."""
+    """The share left of the initial excess loss."""
     return (data[name] - data["loss"].isel(time=0)) / data["excess"] + 1
 
 
@@ -240,7 +240,7 @@ def _draw_small_separate(axes: PanelBuilder, data: xr.Dataset, tones: list[Float
 
 
 def _draw_decays(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The smallest and the largest start on one clock: a straight line is an exponential."""
+    """The smallest and the largest start in their own units of time; exponentials are straight."""
     for row, name in enumerate(_MODELS):
         one = data.sel(model=name).isel(seed=0)
         for end, width in ((0, 1.4), (-1, 2.6)):

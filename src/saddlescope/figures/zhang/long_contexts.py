@@ -22,7 +22,7 @@ from saddlescope.theory import algorithms
 from saddlescope.theory.in_context import InContextPredictor
 from saddlescope.trajectory import Trajectory
 
-# A start whose drops come early and lie apart.
+# A start whose drops come early and are well separated.
 _STARTED = staircase.STAIRCASE.replace(
     init_scale=0.02, until=20_000.0, points=1500, spacing="log", seeds=(4,)
 )
@@ -116,7 +116,7 @@ class LongContexts(AbstractFigure):
                 length * own[:, -1],
                 8.0,
             ).stated_in("Z section 3.4"),
-            # Of some hundred prompts a distance is known to some per cent.
+            # On some hundred prompts a distance is known to a few per cent.
             within(
                 "the distance of plateau m from regression on m components falls as 1/N: order "
                 "in N",
@@ -164,7 +164,7 @@ class LongContexts(AbstractFigure):
         return panels.grid(draws, data, 3, width=3.5, height=3.0).build()
 
     def _distances(self, run: Trajectory) -> FloatArray:
-        """Of what each plateau computes from every algorithm, as a share of the labels' power."""
+        """The distance of each plateau's predictor from every algorithm, over the labels' power."""
         task = of_kind(InContextRegression, run.setting.task)
         prompts, count = task.sample(self.prompts, seed=_DRAW), task.dimension
         known = {one.name: one for one in algorithms(task)}

@@ -114,7 +114,7 @@ class Softmax(AbstractFigure):
                 np.full(seeds, dimension),
                 "seeds drop so often",
             ).stated_in("Z Figure 5 (ICML 2025)"),
-            # The standard error of the labels' power over so many prompts, three times.
+            # Three standard errors of the labels' power over this many prompts.
             relatively_within(
                 "every run begins at the power of the labels, tr Λ",
                 first,
@@ -198,7 +198,7 @@ def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
 def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
     """Losses, their plateaus and what was learned, of one parametrisation."""
     levels, reference = (_plateaus(run, shares.shape[-1]) for run in (softmax, linear))
-    # The linear seed that came furthest shows the most levels.
+    # The linear seed that has come furthest shows the most levels.
     furthest = int(np.isfinite(reference).sum(axis=1).argmax())
     time, time_axis = softmax.time, f"{name}_time"
     first = [stages(row, time).drops[0].time for row in softmax.loss]
