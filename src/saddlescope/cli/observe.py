@@ -88,7 +88,7 @@ def observe(
     done: Observation | None = None
     if len(checkpoints) == 1 and (Path(checkpoints[0]) / MANIFEST).is_file():
         folder = Path(checkpoints[0])
-        given = {"out": out, "adapter": adapter, "heads": heads, "log": log}
+        given: dict[str, object] = {"out": out, "adapter": adapter, "heads": heads, "log": log}
         given |= {"fold_norms": fold_norms or None, "directions": directions}
         for name, value in given.items():
             if value is not None:
