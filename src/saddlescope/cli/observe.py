@@ -169,8 +169,8 @@ def _adapter(name: str | None) -> AbstractAdapter | str | None:
     if not (colon and path.endswith(".py")):
         return name
     named = getattr(load_module("adapter", Path(path)), attribute, None)
-    is_class = isinstance(named, type) and issubclass(named, AbstractAdapter)
-    adapter = named() if is_class else named
-    if not isinstance(adapter, AbstractAdapter):
+    if isinstance(named, type) and issubclass(named, AbstractAdapter):
+        named = named()
+    if not isinstance(named, AbstractAdapter):
         raise InvalidInput("adapter", name, "must follow saddlescope.observe.AbstractAdapter")
-    return adapter
+    return named
