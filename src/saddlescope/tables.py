@@ -1,7 +1,7 @@
 """Tables of results, as text for a terminal and as HTML for notebooks and pages.
 
-What tables and pictures count, they count as the papers do: eigenvectors are e1, e2, … and heads
-1, 2, …; a seed goes by its own number.
+Tables and pictures count from 1, as the papers do: eigenvectors are e1, e2, … and heads 1, 2, …; a
+seed keeps its own number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from html import escape
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of an HTML table that is HTML already; `kind` is its class."""
+    """A table cell whose content is HTML already; `kind` is its class."""
 
     body: str
     kind: str = ""
@@ -22,7 +22,7 @@ class Cell:
 def text_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 0, rule: bool = True
 ) -> str:
-    """Columns set flush right, the first `left` of them flush left; a rule under the headings.
+    """Right-aligned columns, the first `left` of them left-aligned; a rule under the headings.
 
     >>> print(text_table(["name", "n"], [["one", "1"], ["twelve", "12"]], left=1))
     name     n
@@ -50,7 +50,7 @@ def html_table(
     kind: str = "",
     attributes: Sequence[Mapping[str, str]] = (),
 ) -> str:
-    """A table; `kind` is its class, `attributes` belong to its rows, one mapping a row.
+    """A table; `kind` is its class, `attributes` holds one mapping for each row.
 
     >>> html_table(["n"], [["1 < 2"]], attributes=[{"data-n": "1"}])
     '<table>...<tr data-n="1"><td>1 &lt; 2</td></tr>\\n</tbody></table>'
@@ -58,34 +58,34 @@ def html_table(
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
     body = ""
     for index, row in enumerate(rows):
-        own = tag_attributes(attributes[index]) if attributes else ""
-        body += f"<tr{own}>" + "".join(map(_cell, row)) + "</tr>\n"
-    own = tag_attributes({"class": kind})
-    return f"<table{own}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        marks = tag_attributes(attributes[index]) if attributes else ""
+        body += f"<tr{marks}>" + "".join(map(_cell, row)) + "</tr>\n"
+    marks = tag_attributes({"class": kind})
+    return f"<table{marks}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def paragraphs(lines: Iterable[str]) -> str:
-    """Plain text as HTML, a paragraph a line."""
+    """Plain text as HTML, one paragraph per line."""
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def tag_attributes(values: Mapping[str, str]) -> str:
-    """The attributes of an HTML tag; an empty one is left out."""
+    """The attributes of an HTML tag; empty ones are left out."""
     return "".join(f' {name}="{escape(value)}"' for name, value in values.items() if value)
 
 
 def or_dash(value: float | None, form: str) -> str:
-    """A number as text, a dash where there is none."""
+    """A number as text, or a dash for None."""
     return "—" if value is None else format(value, form)
 
 
 def counted(number: int | str, noun: str) -> str:
-    """So many of something: `1 seed`, `2 seeds`, `no seeds`."""
+    """A number with its noun: `1 seed`, `2 seeds`, `no seeds`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def name_eigenvectors(subset: Iterable[int]) -> str:
-    """A set of eigenvectors, given by their indices from 0, by the names that people read.
+    """The name of a set of eigenvectors, which are given by their indices from 0.
 
     >>> name_eigenvectors((0, 2)), name_eigenvectors(())
     ('{e1, e3}', '{}')

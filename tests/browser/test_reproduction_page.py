@@ -100,9 +100,9 @@ class Cloud(AbstractFigure):
         axes[0, 0].set(xlabel="predicted", ylabel="measured")
         axes[0, 0].legend()
         axes[0, 1].bar(["merged", "separate"], [2, 3], color=COLOURS[2])
-        # Many curves, all of them away from the last start.
-        for place in np.linspace(0, 1, 60):
-            axes[0, 0].plot(np.linspace(0, 0.9, 300), np.sin(np.arange(300)) + place, color="0.9")
+        # They end before the last start, which is then the only thing near (1, 1).
+        for height in np.linspace(0, 1, 60):
+            axes[0, 0].plot(np.linspace(0, 0.9, 300), np.sin(np.arange(300)) + height, color="0.9")
         return drawing.build()
 
 

@@ -143,9 +143,7 @@ def test_an_interruption_says_how_to_go_on(
     monkeypatch.setattr(reproduction, "reproduce", interrupted)
     answer = Answer(capsys, "fig3")
     assert answer.code == 130
-    assert answer.err == (
-        "saddlescope: interrupted; the same command goes on from where it stopped\n"
-    )
+    assert answer.err == ("saddlescope: interrupted; run the same command again to resume\n")
 
 
 def test_one_figure_after_another_share_a_page(capsys: pytest.CaptureFixture[str]) -> None:

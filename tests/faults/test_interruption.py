@@ -153,7 +153,7 @@ class Commands:
 def assert_one_line(code: int, complaint: str, number: int) -> None:
     assert code == 128 + number, complaint
     assert complaint.count("\n") == 1, complaint
-    assert complaint.startswith("saddlescope: interrupted; the same command goes on from")
+    assert complaint.startswith("saddlescope: interrupted; run the same command again to resume")
 
 
 def numbers(out: Path) -> dict[str, bytes]:

@@ -249,7 +249,7 @@ def test_a_local_sweep_that_is_interrupted_resumes(
         command.send_signal(number)
         code, said = finish(command)
         assert code == 128 + number
-        assert said == "saddlescope: interrupted; the same command goes on from where it stopped\n"
+        assert said == "saddlescope: interrupted; run the same command again to resume\n"
         before = recorded(store)
         assert len(before) < BATCHES
         assert finish(client.start(store, "--workers", "0")) == (0, "")

@@ -102,7 +102,7 @@ def test_the_page_of_a_run_holds_picture_table_setting_and_command(
 
 def test_without_a_command_none_is_shown(run: ss.Trajectory, tmp_path: Path) -> None:
     path = write_run_page(run, tmp_path / "index.html")
-    assert "Make it again" not in path.read_text(encoding="utf-8")
+    assert "How to make it" not in path.read_text(encoding="utf-8")
 
 
 def test_the_page_asks_for_nothing(run: ss.Trajectory, tmp_path: Path) -> None:

@@ -203,3 +203,10 @@ def test_presets_are_valid() -> None:
         assert InductionExperiment.large(corpus).seeds == (0, 1, 2)
     theirs = GrokkingExperiment.large()
     assert (theirs.p, theirs.share, theirs.d_model, theirs.d_mlp) == (113, 0.3, 128, 512)
+
+
+def test_a_text_that_is_not_there_is_named_by_its_field() -> None:
+    experiment = InductionExperiment(corpus="text", text_path="no/such/text")
+    for read in (experiment.inputs, experiment.make_source):
+        with pytest.raises(InvalidInput, match="text_path = 'no/such/text': must be a file"):
+            read()

@@ -11,7 +11,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     if arguments is None:
         # Before anything is imported that takes long: Ctrl-C is answered from here on.
-        interruption.guard("interrupted; the same command goes on from what is kept")
+        interruption.guard("interrupted; run the same command again to resume from what is kept")
     from saddlescope.cli._app import run
 
     code = run(sys.argv[1:] if arguments is None else arguments)

@@ -123,7 +123,7 @@ def _invoke(command: Any, arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _complain("interrupted", 130)
     except Interrupted as stopped:
-        message = "interrupted; the same command goes on from where it stopped"
+        message = "interrupted; run the same command again to resume"
         return _complain(message, 128 + (stopped.signal or signal.SIGINT))
     except InvalidInput as wrong:
         return _complain(str(wrong), 2)

@@ -75,10 +75,10 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
     kinds = _choose_kinds(chosen, values, given)
     for part, cls in kinds.items():
         known = fields_of(cls)
-        own = {
+        parsed = {
             name: parse_value(known[name], given.pop(name)) for name in list(given) if name in known
         }
-        fields = {**_fields_before(values.get(part), cls, own), **own}
+        fields = {**_fields_before(values.get(part), cls, parsed), **parsed}
         values[part] = build(part, cls, _completed(known, fields, until), arrays)
     if given:
         name, text = next(iter(given.items()))
@@ -88,19 +88,19 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
     return Setting.from_dict(values, arrays)
 
 
-def _fields_before(before: Plain, cls: type, own: Mapping[str, object]) -> dict[str, Plain]:
+def _fields_before(before: Plain, cls: type, parsed: Mapping[str, object]) -> dict[str, Plain]:
     """The fields that a file gives a part, where the part is still of that kind."""
     if not isinstance(before, Mapping) or before["kind"] != kind_name(cls):
         return {}
-    law = own.get("inputs")
+    law = parsed.get("inputs")
     if (
         _holds_samples(before)
         and isinstance(law, str)
-        and not own.keys() & {"spectrum", "covariance"}
+        and not parsed.keys() & {"spectrum", "covariance"}
     ):
         raise InvalidInput("inputs", law, "in place of the file's samples needs a spectrum too")
     # A covariance or samples that are given take the place of the file's spectrum.
-    gone = {"kind", "spectrum"} if _replaces_spectrum(own) else {"kind"}
+    gone = {"kind", "spectrum"} if _replaces_spectrum(parsed) else {"kind"}
     return {name: value for name, value in before.items() if name not in gone}
 
 

@@ -26,8 +26,8 @@ Without fields it opens at the staircase of separate attention. Ctrl-C ends it.
 It needs the extra `lab`: pip install 'saddlescope[lab]'.
 """
 
-# Seconds between two looks at whether to stop: a signal is answered by another thread.
-_GLANCE = 0.1
+# Seconds between checks whether to stop: a signal is answered by another thread.
+_CHECK_EVERY = 0.1
 
 
 def lab(
@@ -67,14 +67,14 @@ def lab(
             served.open_browser()
         pause = threading.Event()
         while not request.requested:
-            pause.wait(_GLANCE)
+            pause.wait(_CHECK_EVERY)
         served.close()
-    # What is being compiled beforehand is not waited for.
+    # Programs that are being compiled in advance are not waited for.
     leave(request.signal or signal.SIGINT, "the lab is closed")
 
 
 def _number(port: str | None) -> int | None:
-    found = None if port is None else as_number(port)
-    if isinstance(found, float) or (found is None and port is not None):
+    number = None if port is None else as_number(port)
+    if isinstance(number, float) or (number is None and port is not None):
         raise InvalidInput("port", port, "must be a whole number from 0 to 65535")
-    return found
+    return number

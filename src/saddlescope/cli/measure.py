@@ -63,19 +63,19 @@ def measure(
         raise InvalidInput("plot", str(plot), f"must end in {', '.join(_PICTURES)}")
     share = None if smoothing is None else _share(smoothing)
     read = read_log(log, column=column, step_column=step_column, run_column=run_column)
-    found: dict[str, Stages | None] = {}
+    by_run: dict[str, Stages | None] = {}
     notes = list(read.notes)
     for curve in read.curves:
         try:
-            found[curve.name] = stages(curve.losses, curve.steps, smoothing=share)
+            by_run[curve.name] = stages(curve.losses, curve.steps, smoothing=share)
         except InvalidInput as problem:
             if problem.field == "smoothing":
                 raise
-            found[curve.name] = None
+            by_run[curve.name] = None
             notes.append(f"{curve.name or 'the run'}: no stages: {problem}")
-    written = [] if plot is None else _draw(found, plot)
+    written = [] if plot is None else _draw(by_run, plot)
     if as_json:
-        typer.echo(json.dumps(_plain(read, found, notes), indent=2, allow_nan=False))
+        typer.echo(json.dumps(_plain(read, by_run, notes), indent=2, allow_nan=False))
         return
     for curve in read.curves:
         count = counted(len(curve.steps), "step")
@@ -83,22 +83,22 @@ def measure(
         typer.echo(f"{curve.name}: {steps}" if curve.name else steps)
         for note in curve.notes:
             typer.echo(f"  {note}")
-        if found[curve.name] is not None:
-            typer.echo(f"{found[curve.name]!r}\n")
+        if by_run[curve.name] is not None:
+            typer.echo(f"{by_run[curve.name]!r}\n")
     for note in notes:
         typer.echo(note)
     if written:
         typer.echo("wrote " + ", ".join(map(str, written)))
 
 
-def _draw(found: dict[str, Stages | None], target: Path) -> list[Path]:
+def _draw(by_run: dict[str, Stages | None], target: Path) -> list[Path]:
     """Draw every run that has stages; of several, each file is named after its run."""
     paths: list[Path] = []
-    for name, one in found.items():
+    for name, one in by_run.items():
         if one is None:
             continue
         path = target
-        if len(found) > 1:
+        if len(by_run) > 1:
             safe = "".join(sign if sign.isalnum() else "-" for sign in name)
             path = target.with_stem(f"{target.stem}-{safe}")
         if path in paths:
@@ -111,7 +111,7 @@ def _draw(found: dict[str, Stages | None], target: Path) -> list[Path]:
     return paths
 
 
-def _plain(read: Log, found: dict[str, Stages | None], notes: list[str]) -> dict[str, object]:
+def _plain(read: Log, by_run: dict[str, Stages | None], notes: list[str]) -> dict[str, object]:
     runs = [
         {
             "name": curve.name,
@@ -119,7 +119,7 @@ def _plain(read: Log, found: dict[str, Stages | None], notes: list[str]) -> dict
             "first_step": float(curve.steps[0]),
             "last_step": float(curve.steps[-1]),
             "notes": list(curve.notes),
-            "stages": None if (one := found[curve.name]) is None else one.to_dict(),
+            "stages": None if (one := by_run[curve.name]) is None else one.to_dict(),
         }
         for curve in read.curves
     ]

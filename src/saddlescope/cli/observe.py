@@ -88,7 +88,7 @@ def observe(
     done: Observation | None = None
     if len(checkpoints) == 1 and (Path(checkpoints[0]) / MANIFEST).is_file():
         folder = Path(checkpoints[0])
-        given = {"out": out, "adapter": adapter, "heads": heads, "log": log}
+        given: dict[str, object] = {"out": out, "adapter": adapter, "heads": heads, "log": log}
         given |= {"fold_norms": fold_norms or None, "directions": directions}
         for name, value in given.items():
             if value is not None:
@@ -122,8 +122,8 @@ def observe(
         runs[compare.name if compare.name != folder.name else str(compare)] = other
     written.append(write_observation_page(runs, folder / "index.html"))
     if as_json:
-        found = {"problems": problems, "remarks": remarks, **summary.to_dict()}
-        typer.echo(json.dumps(found, indent=2, allow_nan=False))
+        values = {"problems": problems, "remarks": remarks, **summary.to_dict()}
+        typer.echo(json.dumps(values, indent=2, allow_nan=False))
     else:
         typer.echo(summary)
         if other is not None and compare is not None:
@@ -161,15 +161,16 @@ def _whole(field: str, text: str) -> int:
 
 
 def _adapter(name: str | None) -> AbstractAdapter | str | None:
-    """A known adapter by its name, or one of the user's own by FILE.py:NAME."""
+    """The name of a known adapter, or the user's own adapter named as FILE.py:NAME."""
     from saddlescope.observe import AbstractAdapter
     from saddlescope.setting.own import load_module
 
     path, colon, attribute = (name or "").rpartition(":")
     if not (colon and path.endswith(".py")):
         return name
-    found = getattr(load_module("adapter", Path(path)), attribute, None)
-    own = found() if isinstance(found, type) and issubclass(found, AbstractAdapter) else found
-    if not isinstance(own, AbstractAdapter):
+    named = getattr(load_module("adapter", Path(path)), attribute, None)
+    if isinstance(named, type) and issubclass(named, AbstractAdapter):
+        named = named()
+    if not isinstance(named, AbstractAdapter):
         raise InvalidInput("adapter", name, "must follow saddlescope.observe.AbstractAdapter")
-    return own
+    return named

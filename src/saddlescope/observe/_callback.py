@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saddlescope.observe.recorder import Recorder, place_of, readable
+from saddlescope.observe.recorder import Recorder, output_folder, readable
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -31,7 +31,7 @@ class AbstractRecorderCallback:
         self.recorder = Recorder(
             model,
             self._every,
-            out=place_of(self._out, folder, is_new=done == 0),
+            out=output_folder(self._out, folder, is_new=done == 0),
             resume=done > 0,
             start=done,
             **self._options,  # type: ignore[arg-type]

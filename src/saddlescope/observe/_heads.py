@@ -104,7 +104,7 @@ def measure_heads(
         _gathered(found, len(layers)),
         tuple(problem for one in done for problem in one.problems),
         tuple(dict.fromkeys(note for one in done for note in one.notes)),
-        {place: rows for one in done for place, rows in one.directions.items()},
+        {name: rows for one in done for name, rows in one.directions.items()},
     )
 
 
@@ -137,19 +137,19 @@ class _Layer:
     def _measure_circuit(
         self, circuit: str, matrix: FactoredMatrix, count: int, before: Mapping[str, Directions]
     ) -> None:
-        place = f"{circuit}/{self.index}"
+        key = f"{circuit}/{self.index}"
         with self._noting(f", {circuit}_{SPECTRUM}"):
             # First, so that one decomposition gives directions and singular values.
             rows = matrix.leading_rows(min(count, matrix.left.shape[-1]))
-            self.directions[place] = rows  # type: ignore[assignment]
+            self.directions[key] = rows  # type: ignore[assignment]
             self.found[f"{circuit}_{SPECTRUM}"] = matrix.singular_values()  # type: ignore[assignment]
         for name, function in _NUMBERS.items():
             with self._noting(f", {circuit}_{name}"):
                 self.found[f"{circuit}_{name}"] = function(matrix)  # type: ignore[assignment]
         for name, earlier in before.items():
             with self._noting(f", {circuit}_{name}"):
-                if place in earlier and place in self.directions:
-                    now = _turned(earlier[place], self.directions[place])
+                if key in earlier and key in self.directions:
+                    now = _turned(earlier[key], self.directions[key])
                     self.found[f"{circuit}_{name}"] = now
 
     @contextmanager
@@ -171,13 +171,13 @@ def _for_each(
     """
     import torch
 
-    places = range(count)
+    indices = range(count)
     if not weights.is_on_cpu:
-        return [function(place) for place in places]
+        return [function(index) for index in indices]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return on_all_cores(function, places, most=threads)
+        return on_all_cores(function, indices, most=threads)
     finally:
         torch.set_num_threads(threads)
 

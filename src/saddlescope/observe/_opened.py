@@ -156,8 +156,8 @@ def _unpickled(file: Path, shown: str) -> object:
 
 def _config(folder: Path) -> dict[str, object]:
     """The Hugging Face config beside a checkpoint or in the folder above; empty without one."""
-    for place in (folder, folder.parent):
-        file = place / "config.json"
+    for home in (folder, folder.parent):
+        file = home / "config.json"
         if file.is_file():
             try:
                 config = _parsed(file.read_text(encoding="utf-8"))

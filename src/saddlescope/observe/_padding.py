@@ -17,7 +17,7 @@ def stacked(parts: Mapping[int, AnyArray], count: int) -> AnyArray:
     """
     sizes = zip(*(part.shape for part in parts.values()), strict=True)
     whole = np.full((count, *map(max, sizes)), np.nan, np.result_type(*parts.values()))
-    for place, part in parts.items():
+    for index, part in parts.items():
         # A slice of one, since a number that is picked out cannot be written to.
-        whole[place : place + 1][(slice(None), *map(slice, part.shape))] = part
+        whole[index : index + 1][(slice(None), *map(slice, part.shape))] = part
     return whole

@@ -72,10 +72,10 @@ class Watch:
         """Keep on disk what the next record, of this or another process, is compared with."""
         pair = {"first": self._first, "last": self._last}
         arrays = {
-            f"{name}/{place}": np.asarray(rows.cpu())
+            f"{name}/{key}": np.asarray(rows.cpu())
             for name, seen in pair.items()
             if seen is not None
-            for place, rows in seen.directions.items()
+            for key, rows in seen.directions.items()
         }
         steps = {name: seen.step for name, seen in pair.items() if seen is not None}
         if steps:
@@ -89,9 +89,9 @@ def _kept(store: Store) -> tuple[_Seen | None, _Seen | None]:
     seen: dict[str, _Seen] = {}
     for name, step in about.items():
         inside = {
-            place.removeprefix(f"{name}/"): torch.from_numpy(rows.copy())
-            for place, rows in arrays.items()
-            if place.startswith(f"{name}/")
+            key.removeprefix(f"{name}/"): torch.from_numpy(rows.copy())
+            for key, rows in arrays.items()
+            if key.startswith(f"{name}/")
         }
         seen[name] = _Seen(int(str(step)), inside)
     return seen.get("first"), seen.get("last")

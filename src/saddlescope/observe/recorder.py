@@ -99,7 +99,7 @@ class Recorder:
         self._probe = None if tokens is None else Probe.of(tokens, probe, early, late)
         self._heads = heads
         self._look_at(model, readable(model, heads, adapter))
-        self.out = place_of(out, Path("out"), is_new=not resume)
+        self.out = output_folder(out, Path("out"), is_new=not resume)
         if _rank():
             return
         store = Store.open(self.out, LIVE, options.kept, resume=resume)
@@ -254,7 +254,7 @@ def _rank() -> int:
     return 0
 
 
-def place_of(out: str | Path | None, parent: Path, *, is_new: bool) -> Path:
+def output_folder(out: str | Path | None, parent: Path, *, is_new: bool) -> Path:
     """The folder to write to: by default `observed`, or the first free name for a new run."""
     if out is not None:
         return as_path("out", out)

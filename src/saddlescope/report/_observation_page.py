@@ -19,8 +19,8 @@ from saddlescope.tables import paragraphs
 
 _TITLE = "Saddlescope: the heads of a training run"
 _LEAD = (
-    "The loss with its stages, every attention head through training, and the spectra of the one "
-    "that is chosen. The slider and every chart share one time axis."
+    "The loss with its stages, every attention head during training, and the spectra of the chosen "
+    "head. The slider and all charts share one time axis."
 )
 _SCRIPTS = ("uPlot.iife.min.js", "scales.js", "observation.js")
 _LOSS_POINTS = 4000
@@ -37,7 +37,7 @@ def write_observation_page(runs: Mapping[str, xr.Dataset], path: str | Path) -> 
         '<div id="observation"><noscript><p>The charts need JavaScript; the tables below do not.'
         "</p></noscript></div>" + embedded("observation-data", data)
     )
-    sections = [Section("Through training", body)]
+    sections = [Section("During training", body)]
     for name, summary in described.items():
         suffix = f": {name}" if len(runs) > 1 else ""
         sections += _tables(summary, suffix)
@@ -77,7 +77,7 @@ def _remarks(dataset: xr.Dataset, suffix: str) -> list[Section]:
     sections = []
     if dataset.attrs["notes"]:
         body = paragraphs(f"{note[:1].upper()}{note[1:]}." for note in dataset.attrs["notes"])
-        sections.append(Section("To know" + suffix, body))
+        sections.append(Section("Notes" + suffix, body))
     if dataset.attrs["problems"]:
         lines = "\n".join(dataset.attrs["problems"][:100])
         sections.append(Section("Not measured" + suffix, f"<pre>{escape(lines)}</pre>"))

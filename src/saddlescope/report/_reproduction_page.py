@@ -55,7 +55,7 @@ def write_reproduction_page(
         for result in results
     ]
     if command:
-        sections.append(Section("Make it again", f"<pre>{escape(command)}</pre>"))
+        sections.append(Section("How to make it", f"<pre>{escape(command)}</pre>"))
     top = _summary(results) + _all_claims(results) + _navigation(results)
     return write_page(
         path,
@@ -287,7 +287,7 @@ def _written(value: object) -> str:
 
 
 def _making(result: Result) -> str:
-    parts = "<h3>Make it again</h3>"
+    parts = "<h3>How to make it</h3>"
     if not result.problem:
         parts += f'<p class="faint">Computed in {_time(result.seconds)}.</p>'
     if result.command:

@@ -1,4 +1,4 @@
-"""The page of one run: its picture, measured beside predicted, its setting."""
+"""The page of one run: its picture, measured and predicted numbers, its setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_run_page(trajectory: Trajectory, path: str | Path, command: str = "") 
     rows = table(comparison.headings, comparison.cells()) if comparison.seeds else ""
     sections = [
         Section("The run", figure(svg, describe(trajectory))),
-        Section("Measured beside predicted", rows + paragraphs(comparison.summary)),
+        Section("Measured and predicted", rows + paragraphs(comparison.summary)),
         Section(
             "Setting",
             f"<p>digest <code>{setting.digest}</code></p><details><summary>as TOML, for "
@@ -28,6 +28,6 @@ def write_run_page(trajectory: Trajectory, path: str | Path, command: str = "") 
         ),
     ]
     if command:
-        sections.append(Section("Make it again", f"<pre>{escape(command)}</pre>"))
+        sections.append(Section("How to make it", f"<pre>{escape(command)}</pre>"))
     lead = f"{setting.model!r} on {setting.task!r}"
     return write_page(path, "Saddlescope: a training run and its prediction", lead, sections)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -166,7 +168,8 @@ class InductionExperiment(AbstractExperiment):
         """A digest of the text, the only data from outside."""
         if self.corpus is not Corpus.text:
             return ""
-        return hashlib.sha256(read(self.text_path, self.text_bytes)).hexdigest()[:16]
+        with _naming_text_path():
+            return hashlib.sha256(read(self.text_path, self.text_bytes)).hexdigest()[:16]
 
     def make_source(self) -> AbstractSource:
         """The source of the training data."""
@@ -176,13 +179,14 @@ class InductionExperiment(AbstractExperiment):
         if self.corpus is Corpus.triggers:
             return BigramTriggers(self.vocabulary, self.context)
         encoding = Encoding.bytes if self.vocabulary <= BYTES else Encoding.bpe
-        return Text(
-            self.text_path,
-            context=self.context,
-            encoding=encoding,
-            vocabulary=self.vocabulary,
-            most_bytes=self.text_bytes,
-        )
+        with _naming_text_path():
+            return Text(
+                self.text_path,
+                context=self.context,
+                encoding=encoding,
+                vocabulary=self.vocabulary,
+                most_bytes=self.text_bytes,
+            )
 
     def run(self, folder: str | Path | None = None, observers: object = ()) -> xr.Dataset:
         """Train every depth; a dataset over (layers, seed, step, layer, head, position, weight).
@@ -217,6 +221,17 @@ class InductionExperiment(AbstractExperiment):
             return self.train(self.shape(depth), source, checkpoint, [observer], self.batch_size)
 
         return self.resumed(train, home, f"layers_{depth}", f"layers_{depth}-checkpoint")
+
+
+@contextmanager
+def _naming_text_path() -> Iterator[None]:
+    """Name the experiment's field where the path of its text is wrong."""
+    try:
+        yield
+    except InvalidInput as problem:
+        if problem.field != "path":
+            raise
+        raise InvalidInput("text_path", problem.value, problem.allowed) from None
 
 
 def emergence(

@@ -220,7 +220,7 @@ class AnyCovariances(AbstractFigure):
 
 
 def _ways(*runs: Trajectory) -> xr.Dataset:
-    """The loss and the trace of the map along the records of several runs of the same seeds."""
+    """The loss and the trace of the map over the records of several runs of the same seeds."""
     order = np.argsort(np.concatenate([run.time for run in runs]), kind="stable")
     maps = np.concatenate([run.dataset["effective_map"].to_numpy() for run in runs], axis=1)
     loss = np.concatenate([run.loss for run in runs], axis=1)

@@ -1,4 +1,4 @@
-"""Beyond the papers: inputs of any law, of which the loss knows the fourth moment alone (T20)."""
+"""Beyond the papers: inputs of any law; the loss depends only on their fourth moments (T20)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from saddlescope.task import InContextRegression, Spectrum
 from saddlescope.task.inputs import CoordinateLaw
 from saddlescope.theory import in_context_predictor
 
-# Starts that learn all four eigenvectors, in steps that can be told apart on one axis.
+# Starts that learn all four eigenvectors, in well separated steps.
 _FLOW = STAIRCASE.replace(
     context_length=8, seeds=(7, 8), until=40_000.0, points=1500, spacing="log"
 )
@@ -51,16 +51,16 @@ class AnyInputs(AbstractFigure):
     source = "Beyond the papers (T20)"
     text = (
         "Attention trained on inputs that are not Gaussian, with few of them in the context, so "
-        "that their fourth moment counts. (a) Separate attention of rank one from the same start "
-        "for five laws of one covariance. Dashed: the levels of T20. (b) The levels against the "
-        "excess kurtosis γ: the formula of T20, the plateaus of training, and the loss of each "
-        "fixed point's map on prompts that were drawn from the law (crosses; their standard "
-        "errors are smaller than they are). (c) By how much later the drops come than on Gaussian "
+        "that their fourth moment matters. (a) Separate attention of rank one from the same start "
+        "for five input laws with one covariance. Dashed: the levels of T20. (b) The levels "
+        "against the excess kurtosis γ: the formula of T20, the plateaus of training, and the "
+        "loss of each fixed point's map on prompts sampled from the law (crosses; their standard "
+        "errors are smaller than the markers). (c) How much later the drops come than on Gaussian "
         "inputs: measured, and predicted from the initial weights (T13). The drives do not depend "
-        "on the law, so that it hardly moves a drop: by a hundredth or less. (d) Merged "
-        "attention, and its course by T10. (e, f) Two laws at once: with heavy tails along the "
-        "stronger of two eigenvectors and none along the weaker, the first escapes zero first but "
-        "the second is the one that is stable. The head that has learned the first rotates to it."
+        "on the law, so it hardly moves a drop: by a hundredth or less. (d) Merged attention, and "
+        "its course by T10. (e, f) Two laws at once: with heavy tails along the stronger of two "
+        "eigenvectors and none along the weaker, the first escapes zero first, but the second is "
+        "the stable one. The head that has learned the first rotates to it."
     )
     seconds = 20.0
 

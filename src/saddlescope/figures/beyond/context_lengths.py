@@ -39,7 +39,7 @@ _MOMENT_VARIANCE = 10.0
 
 @dataclass(frozen=True)
 class ContextLengthsFigure(AbstractFigure):
-    """T2 and T7: N acts through E[1/N]; it decides how far the loss falls, not when."""
+    """T2 and T7: N acts through E[1/N]; it decides how far the loss falls, but not when."""
 
     setting: Setting = _FLOW
     lengths: tuple[int, ...] = (1, 4, 16, 64, 512)
@@ -55,13 +55,13 @@ class ContextLengthsFigure(AbstractFigure):
     text = (
         "Separate attention of rank one. (a) Half of the prompts are short and half are long, "
         "each normalised by its own length; the three pairs have E[1/N] = 1/16, but means 18, 25 "
-        "and 40.5. Trained on 50 000 prompts drawn so, they all fall down the staircase of "
-        "N = 16 (wide grey and dashed); none ends at the last level of its mean (short strokes "
-        "at the right). On the law itself the paths are the same to rounding. (b) The levels over "
-        "N: curves by T7, points measured; strokes at the right: N → ∞. (c) The drops over N: "
+        "and 40.5. Trained on 50 000 such prompts, they all follow the staircase of N = 16 (wide "
+        "grey and dashed); none ends at the last level of its mean length (short strokes at the "
+        "right). In the population the paths are the same to rounding. (b) The levels over N: "
+        "curves by T7, points measured; strokes at the right: N → ∞. (c) The drop times over N: "
         "points measured, dashed predicted from the initial weights (T13). Escape from a plateau "
-        "is driven by Λ² alone, so that the context length decides how deep the loss falls and "
-        "hardly when."
+        "is driven by Λ² alone, so the context length decides how deep the loss falls, and hardly "
+        "when."
     )
     seconds = 8.0
 
@@ -112,7 +112,7 @@ class ContextLengthsFigure(AbstractFigure):
             drop_times(data[name].to_numpy(), levels_of_drop, time)[..., 0]
             for name in ("reference_loss", "sampled_loss")
         )
-        # The seed that comes down all the way ends at the last level.
+        # The seed that falls all the way ends at the last level.
         ends = data["sampled_loss"].isel(time=-1).min("seed")
         error = 3 * float(np.sqrt(_MOMENT_VARIANCE / self.prompts))
         times = data["drop_time"].to_numpy()
@@ -143,7 +143,7 @@ class ContextLengthsFigure(AbstractFigure):
                 np.broadcast_to(first, sampled.shape),
                 error,
             ),
-            # On the same prompts, so that their noise is in both.
+            # On the same prompts, so that both have the same noise.
             relatively_within(
                 "divided by N + 1 (the authors' option for varying lengths) attention ends "
                 "lower than divided by N: final losses in the ratio E[g]²/E[g²(1 + (1 + tr "

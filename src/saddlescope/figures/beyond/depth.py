@@ -1,4 +1,4 @@
-"""Beyond the papers: one, two and three layers of attention, and the algorithm that each runs."""
+"""Beyond the papers: the algorithms of one, two and three layers of attention."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _DESCENT = Setting(
     Record(points=120, spacing="log"),
     seeds=3,
 )
-# Prompts that nobody trains on: for the distances through training, and for the errors at the end.
+# Held-out prompts: for the distances during training, and for the errors at the end.
 _PROBES, _FINAL_PROBES, _FINAL_SEED = 2000, 20_000, 27_182
-# Three standard errors of the mean of so many squared errors, whose tails are heavy.
+# Three standard errors of the mean of this many squared errors, whose tails are heavy.
 _PROBE_ERROR = 0.1
 
 
@@ -44,8 +44,8 @@ class Depth(AbstractFigure):
     """Linear attention with several layers on in-context regression (sections 2 and 5).
 
     Merged heads, all blocks trained by descent on fresh batches, its gradients clipped: predictions
-    are polynomials of degree 3 to the number of layers, and some prompts have gradients without
-    measure. The rate falls to zero in the second half.
+    are polynomials of degree 3 to the number of layers, and some prompts have enormous gradients.
+    The rate falls to zero in the second half.
     """
 
     setting: Setting = _DESCENT
@@ -59,18 +59,18 @@ class Depth(AbstractFigure):
     source = "Beyond the papers"
     text = (
         "Linear attention with one, two and three layers, trained on fresh prompts. (a) The loss, "
-        "beside the least that one layer can have (dashed). Deeper attention goes below it. "
-        "(b) and on, for each depth: the mean-square distance of one seed on held-out prompts to "
-        "the algorithms of section 5; the strip below has the colour of the nearest. Every depth "
-        "begins with the zero function, then regresses on more and more principal components, "
-        "then takes one step of preconditioned descent. One layer ends there, at its optimum. "
-        "Two and three layers go on to least squares, which is Bayes-optimal here, as there is "
-        "no noise in the labels (ridge and regression on all components are the same). Most "
+        "with the least possible for one layer (dashed), below which deeper attention goes. (b) "
+        "and on, for each depth: the mean-square distance of one seed on held-out prompts from "
+        "the algorithms of section 5; the strip at the bottom has the colour of the nearest. "
+        "Every depth begins with the zero function, then regresses on more and more principal "
+        "components, then takes one step of preconditioned descent. One layer ends there, at its "
+        "optimum. Two and three layers go on to least squares, which is Bayes-optimal here, since "
+        "the labels have no noise (ridge and regression on all components are the same). Most "
         "deep seeds pass the optimum of one layer without a rest; one with two layers rests near "
-        "it for a thousand steps, and then goes on. Predictions are polynomials of degree 3, 9 "
-        "and 27 in the prompt and have heavy tails, which show as spikes in the distances. With "
-        "a single head some seeds stay at one component, which they learn through the blocks "
-        "that reduced attention does not have."
+        "it for a thousand steps before it goes on. Predictions are polynomials of degree 3, 9 "
+        "and 27 in the prompt and have heavy tails, which show as spikes in the distances. With a "
+        "single head some seeds stay at one component, which they learn through the blocks that "
+        "reduced attention does not have."
     )
     seconds = 80.0
 
@@ -245,6 +245,6 @@ def _predict(run: Trajectory, seed: int, prompts: Prompts) -> FloatArray:
 
 
 def _gain(predicted: FloatArray, other: FloatArray, target: FloatArray) -> FloatArray:
-    """How much less the mean-square error is than another's, in its standard errors, [S]."""
+    """By how many standard errors the mean-square error is below another's, [S]."""
     gained = (other - target) ** 2 - (predicted - target) ** 2
     return gained.mean(1) / (gained.std(1) / np.sqrt(len(target)))

@@ -1,4 +1,4 @@
-"""What the staircase becomes under another optimiser, as numbers."""
+"""The staircase under another optimiser, as numbers."""
 
 from __future__ import annotations
 

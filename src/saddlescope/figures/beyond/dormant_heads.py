@@ -38,18 +38,18 @@ class DormantHeads(AbstractFigure):
 
     id = "dormant-heads"
     title = "A dormant head is a particle"
-    source = "beyond the papers (T18)"
+    source = "Beyond the papers (T18)"
     text = (
-        "Before it learns, a head of separate attention feels a constant drive alone, and its "
-        "value v moves as the speed of a particle: with θ the integral of v, v² = F(θ), a convex "
-        "function of its initial weights. (a) F of four random heads (dashed) and each of them "
-        "as trained by itself (points), in units of the scale w of the start and in the "
-        "direction of its first step. Where F falls to zero ahead of it a head turns back "
-        "(circles), once, and goes up the other side. (b) Their values over time, to the "
-        "moments at which they should run away (dotted lines). (c) From this alone, "
-        "the drop times of whole staircases over four decades of w, measured against predicted. "
-        "(d) Their relative error, median and worst of all starts: of order w for the later drops, "
-        "and for the first one no more than the tolerance of the solver once w is small."
+        "Before it learns, a head of separate attention feels only a constant drive, and its "
+        "value v moves like the velocity of a particle: with θ the integral of v, v² = F(θ), a "
+        "convex function that its initial weights determine. (a) F for four random heads "
+        "(dashed), and each of them trained alone (points), in units of the scale w of the start "
+        "and in the direction of its first step. Where F reaches zero ahead of it, a head turns "
+        "back (circles), once, and climbs the other side. (b) Their values over time, with the "
+        "predicted times of their runaway (dotted lines). (c) From this alone, the drop times of "
+        "whole staircases over four decades of w, measured against predicted. (d) Their relative "
+        "error, median and worst over all starts: of order w for the later drops, and for the "
+        "first one no more than the tolerance of the solver once w is small."
     )
     seconds = 25.0
 

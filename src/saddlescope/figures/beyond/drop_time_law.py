@@ -23,7 +23,7 @@ _STARTS = STAIRCASE.replace(keep="drops", seeds=2000)
 # A run ends when this share of the starts should have dropped.
 _LAST_SHARE = 0.999
 _SHARES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-# The distance of Kolmogorov and Smirnov that one sample in a hundred exceeds, times √n.
+# The Kolmogorov–Smirnov distance that one sample in a hundred exceeds, times √n.
 _CRITICAL = 1.63
 
 
@@ -38,16 +38,16 @@ class DropTimeLawFigure(AbstractFigure):
 
     id = "drop-time-law"
     title = "When the loss first drops: one law for all scales"
-    source = "beyond the papers (T18)"
+    source = "Beyond the papers (T18)"
     text = (
         "Two thousand random starts at each of three scales w, trained until the loss has dropped "
         "once; no start is used twice. The heads of a start are independent, each runs away after "
         "a time that is an integral over its own initial weights, and that time is inversely "
-        "proportional to w, so that all three samples, in units of 1/w and from the moment of "
-        "the runaway, have one distribution, P(t* > t) = S(t)^H (dashed: from quadratures alone). "
-        "(a) Its density. (b) The share of the starts that has not dropped. (c) The difference "
-        "between the share that has dropped and the one that should have, in units of the "
-        "sampling error; grey is what one sample in a hundred exceeds somewhere."
+        "proportional to w. So the times of the runaway, in units of 1/w, have one distribution "
+        "in all three samples, P(t* > t) = S(t)^H (dashed: by quadrature alone). (a) Its density. "
+        "(b) The share of the starts that have not dropped. (c) The difference between the "
+        "measured and the predicted share that has dropped, in units of the sampling error; one "
+        "sample in a hundred leaves the grey band somewhere."
     )
     seconds = 60.0
 
@@ -66,7 +66,7 @@ class DropTimeLawFigure(AbstractFigure):
             setting = base.replace(init_scale=scale, seeds=seeds, until=until)
             run = watch.train(f"scale-{scale:g}", setting)
             time = run.summary()["drop_time"].to_numpy()[:, 0]
-            # Those that have not dropped come later than all that have.
+            # Starts that have not dropped count as later than all that have.
             missing = np.isnan(time)
             dropped = np.where(missing, 1.0, 1 - own.survival(np.where(missing, until, time)))
             late = np.where(missing, np.inf, time)
@@ -147,7 +147,7 @@ class DropTimeLawFigure(AbstractFigure):
 
 
 def _steps(count: int) -> FloatArray:
-    """The share of a sample below each of its members and up to it, in rising order."""
+    """The shares of a sample below each member, without and with it, in rising order."""
     return np.stack([np.arange(count), np.arange(1, count + 1)], axis=-1) / count
 
 
@@ -161,7 +161,7 @@ def _curve_distances(data: xr.Dataset) -> FloatArray:
 
 
 def _distance(one: FloatArray, other: FloatArray) -> float:
-    """The largest difference between two samples' shares below anything; both are in order."""
+    """The Kolmogorov–Smirnov distance of two sorted samples."""
     both = np.concatenate([one, other])
     below = [np.searchsorted(sample, both, side="right") / len(sample) for sample in (one, other)]
     return float(np.abs(below[0] - below[1]).max())

@@ -28,15 +28,15 @@ class DropTimeLawRecorded(AbstractFigure):
 
     id = "drop-time-law-recorded"
     title = "When the loss first drops: a million starts on one GPU against one law"
-    source = "beyond the papers (T18); recorded on an NVIDIA H200"
+    source = "Beyond the papers (T18); recorded on an NVIDIA H200"
     text = (
         "A million random starts of the staircase's task at w = .01, trained by gradient flow "
-        "until all but a handful have dropped, in one call on one GPU "
-        "(`python -m saddlescope.figures.beyond.recorded FILE`); what was kept is how many had "
-        "dropped by each of a thousand times. Dashed: P(t > t₁) = S(t)^H from the runaway times of "
-        "other heads, by quadrature alone. (a) The density. (b) The share that has not dropped, "
-        "down to one in a million. (c) The difference between the share that has dropped and the "
-        "one that should have, in units of the sampling error of both."
+        "until all but a handful have dropped, in one call on one GPU (`python -m "
+        "saddlescope.figures.beyond.recorded FILE`); the record holds how many had dropped by "
+        "each of a thousand times. Dashed: P(t > t₁) = S(t)^H from the runaway times of other "
+        "heads, by quadrature alone. (a) The density. (b) The share that has not dropped, down to "
+        "one in a million. (c) The difference between the measured and the predicted share that "
+        "has dropped, in units of the sampling error of both."
     )
     seconds = 15.0
 

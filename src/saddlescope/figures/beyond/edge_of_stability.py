@@ -18,7 +18,7 @@ from saddlescope.figures.zhang.staircase import FIXED, STAIRCASE
 from saddlescope.setting import Setting
 from saddlescope.theory import plateau_losses, staircase_sharpness
 
-# The first is the one whose course is shown.
+# The course of the first one is shown.
 _STARTS = STAIRCASE.replace(seeds=(5, 1, 2, 7), until=300_000.0)
 # Beyond the first of these lengths and beyond that ratio of eigenvalues rotations are sharper.
 _LENGTHS, _LAST_RATIO = (250, 1000, 10_000), 25.9
@@ -40,21 +40,21 @@ class EdgeOfStability(AbstractFigure):
 
     id = "edge-of-stability"
     title = "How large a learning rate, and what comes beyond it"
-    source = "beyond the papers (T21)"
+    source = "Beyond the papers (T21)"
     text = (
-        "The sharpness is the largest eigenvalue of the loss's Hessian; descent at the learning "
-        "rate η can rest where it is below 2/η, and so on all plateaus for η below the stable "
-        "rate η* of T21. (a) Measured along two descents from one random start, which drops at "
-        "the grey lines. Below η* it is on each plateau what T21 says in closed form, from the "
-        "first drop on that of the first head. Above η* it takes turns between two values, until "
-        "heads have come to share what one has learned. (b) Where "
-        "descents end, from four starts. Below η* they end at the minimal-norm weights, one head "
-        "for each eigenvector; above at the same loss, on the edge of stability: heads share the "
-        "first eigenvector until the sharpness is 2/η. (c) From just beside each fixed point, "
-        "its unused heads at zero: at .995 of its stable rate descent comes to rest, at 1.005 "
-        "it leaves, both as fast as T21 says. (d) Where the rotation of a "
-        "head from one eigenvector to another is sharper than the first head: only for contexts "
-        "longer than 250 and eigenvalues further apart than 25.9 to 1."
+        "The sharpness is the largest eigenvalue of the Hessian of the loss. Descent at the "
+        "learning rate η can rest where it is below 2/η, and so on all plateaus if η is below the "
+        "stable rate η* of T21. (a) The sharpness along two descents from one random start, which "
+        "drops at the grey lines. Below η* it has on each plateau the closed form of T21; from "
+        "the first drop on, that of the first head. Above η* it alternates between two values, "
+        "until heads have come to share what one had learned. (b) Where descents end, from four "
+        "starts. Below η* they end at the minimal-norm weights, one head for each eigenvector; "
+        "above it at the same loss, on the edge of stability: heads share the first eigenvector "
+        "so that the sharpness is 2/η. (c) From close to each fixed point, its unused heads at "
+        "zero: at .995 of its stable rate descent settles there, at 1.005 it leaves, both at the "
+        "rate of T21. (d) Where the rotation of a head from one eigenvector to another is sharper "
+        "than the first head: only for contexts longer than 250 and eigenvalues further apart "
+        "than 25.9 to 1."
     )
     seconds = 6.0
 
@@ -199,7 +199,7 @@ class EdgeOfStability(AbstractFigure):
 
 
 def _draw_courses(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The sharpness through two descents, its value on the plateaus, and both limits."""
+    """The sharpness along two descents, its value on the plateaus, and both limits."""
     plateau = float(data["theory_sharpness"].max())
     axes.axhline(plateau, color=panels.THEORY_COLOUR, label="T21", **panels.THEORY)
     for index, (name, share) in enumerate((("above", _ABOVE), ("below", _BELOW))):

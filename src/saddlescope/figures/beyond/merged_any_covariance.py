@@ -32,7 +32,7 @@ _SHOWN = 1e-3
 
 @dataclass(frozen=True)
 class MergedAnyCovariance(AbstractFigure):
-    """The loss follows D+1 scalars for all times, with an error in proportion to the scale."""
+    """The loss follows D + 1 scalars at all times, with an error proportional to the scale."""
 
     setting: Setting = _FLOW
     covariances: tuple[str, ...] = ("white:6", "power:6:1", "power:6:1.5", "random:6")
@@ -42,17 +42,17 @@ class MergedAnyCovariance(AbstractFigure):
 
     id = "merged-any-covariance"
     title = "Merged attention, any covariance: the whole course from D + 1 scalars"
-    source = "beyond the papers: T10, T11"
+    source = "Beyond the papers: T10, T11"
     text = (
-        "Zhang et al. solve merged attention in closed form for white inputs alone. From a small "
-        "start all weights move along one direction, so that the loss of any covariance follows "
-        "D + 1 scalars, given the initial weights. (a) The loss of white inputs, of two power laws "
-        "and of a random covariance that is not diagonal, at scale .001, in units of the growth "
-        "rate; dashed is the theory. (b) The largest error at any time goes down in proportion to "
-        "the initial scale, and with its square for white inputs, until the solver's own error "
-        "is reached. (c) The drop comes a constant after the plateau that the initial "
-        "weights predict; the leading logarithm of the scale alone (dotted) is far off at any "
-        "practical scale."
+        "Zhang et al. solve merged attention in closed form for white inputs only. From a small "
+        "start all weights move along one direction, so that for any covariance the loss follows "
+        "D + 1 scalar equations, given the initial weights. (a) The loss for white inputs, two "
+        "power laws and a random covariance that is not diagonal, at scale .001, in units of the "
+        "growth rate; the theory is dashed. (b) The largest error at any time is proportional to "
+        "the initial scale, and to its square for white inputs, until the solver's own error is "
+        "reached. (c) The drop comes by a constant later than the end of the plateau predicted "
+        "from the initial weights; the leading logarithm of the scale alone (dotted) is far off "
+        "at any practical scale."
     )
     seconds = 8.0
 
@@ -196,7 +196,7 @@ def _power(scale: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _lateness(data: xr.Dataset) -> xr.DataArray:
-    """By how much the drop comes after the plateau of T11, in units of 1/‖Λ²‖."""
+    """The delay of the drop after the plateau of T11, in units of 1/‖Λ²‖."""
     return (data["drop_time"] - data["aligned_plateau"]) * data["growth_rate"]
 
 

@@ -59,11 +59,11 @@ class ModesExactness(AbstractFigure):
         "(a) The slowest mode at three context lengths: flow on whole matrices (solid), the "
         "coupled modes (dashed), the logistic (dotted). The coupled modes are exact for the "
         "paper's own architecture; the logistic is exact where the value is frozen. (b) The "
-        "logistic's largest error over time falls as 1/N; circles are measured from the matrix "
-        "flow. (c) So does the distance of the two fixed points, with the coefficient that T15 "
-        "gives (dashed); it nearly vanishes for the second mode, whose distance changes sign near "
-        "N = 30. (d) Where the value is frozen the closed form is exact from unbalanced starts "
-        "too: the more key and query differ, the sooner a mode is learned."
+        "largest error of the logistic over time falls as 1/N; circles are measured from the "
+        "matrix flow. (c) So does the distance between the two fixed points, with the coefficient "
+        "that T15 gives (dashed); it nearly vanishes for the second mode, whose distance changes "
+        "sign near N = 30. (d) With the value frozen the closed form is exact from unbalanced "
+        "starts too: the more key and query differ, the sooner a mode is learned."
     )
     seconds = 3.0
 

@@ -30,13 +30,13 @@ from saddlescope.theory import modes
 from saddlescope.trajectory import Trajectory
 
 _FLOW = STAIRCASE.replace(seeds=2, until=40_000.0, points=1000, spacing="log")
-# A plateau that lasts a smaller share of the time so far has no floor to be measured.
+# A plateau shorter than this share of the time at its end has no level to measure.
 _SHORTEST_PLATEAU = 0.05
 
 
 @dataclass(frozen=True)
 class NoiseAndShift(AbstractFigure):
-    """T17: levels, order and drop times beyond the papers' case, and where the path is another."""
+    """T17: levels, order and drop times beyond the papers' case, and where the path differs."""
 
     setting: Setting = _FLOW
     noise: float = 1.0
@@ -51,17 +51,17 @@ class NoiseAndShift(AbstractFigure):
     title = "Noise and shift move the staircase; where two orders disagree a head rotates"
     source = "Beyond the papers (T17)"
     text = (
-        "Separate attention of rank one when labels are noisy, queries have another covariance "
-        "than the context, or tasks are uneven, all in one eigenbasis. (a) Label noise alone "
-        "lifts the levels and leaves the order and, nearly, the times. (b) White queries: the "
-        "drops become alike in height. (c) Uneven tasks and queries can reverse the order: here "
+        "Separate attention of rank one with noisy labels, with queries of another covariance "
+        "than the context, or with uneven tasks, all in one eigenbasis. (a) Label noise alone "
+        "raises the levels but leaves the order and, nearly, the times. (b) White queries: the "
+        "drops become similar in height. (c) Uneven tasks and queries can reverse the order: here "
         "the weakest eigenvector of the inputs is learned first. Dashed: the levels of T17; "
         "circles: the drops predicted from the initial weights (T13). (d) All these drops, "
-        "measured and predicted. (e, f) Where the mode that escapes zero first (largest drive) "
-        "is not the one that is stable (largest drop), the in-order path is not claimed and "
-        "predicting it raises TheoryDoesNotApply. Training then goes ∅, {1}, {2}, {1, 2}: the "
-        "head that had learned the first eigenvector rotates to the second, down the one "
-        "negative direction of that saddle, and another head learns the first anew."
+        "measured and predicted. (e, f) Where the mode that escapes zero first (largest drive) is "
+        "not the stable one (largest drop), no in-order path is claimed, and predicting one "
+        "raises TheoryDoesNotApply. Training then visits ∅, {1}, {2}, {1, 2}: the head that had "
+        "learned the first eigenvector rotates to the second, down the one negative direction of "
+        "that saddle, and another head learns the first anew."
     )
     seconds = 8.0
 
@@ -178,7 +178,7 @@ def _case_numbers(run: Trajectory) -> xr.Dataset:
     share = learned_share(run, law.amplitude, law.basis).to_numpy()
     half = first_crossing(np.moveaxis(share, 1, -1), 0.5, run.time, rising=True)
     return staircase_numbers(run).assign(
-        # Those that are never half learned come last.
+        # Eigenvectors that are never half learned come last.
         learned_order=(("seed", "drop"), 1.0 + np.argsort(half, axis=1, kind="stable")),
         predicted_order=("drop", 1.0 + law.order),
     )

@@ -1,4 +1,4 @@
-"""Beyond the papers: what becomes of the staircase under momentum and under Adam."""
+"""Beyond the papers: the staircase under momentum and under Adam."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ class Optimisers(AbstractFigure):
     title = "Momentum keeps the staircase, Adam does not"
     source = "Beyond the papers (T7, T12, T14)"
     text = (
-        "Separate attention of rank one on the exact loss, from the same weights. (a) Momentum "
-        "β = .9 at a small rate η goes down the staircase of the flow, a step being 2η/(1−β) of "
-        "time; it lags by its memory times a logarithm of how far a head has to grow. (b) Adam "
-        "takes steps of about its rate in every weight, however small the gradient, so that it "
-        "leaves zero after the same number of steps from any start (all scales and seeds). "
-        "What remains of the plateaus are short rests near the third level. (c) The time of the "
+        "Separate attention of rank one on the exact loss, from the same weights. (a) Momentum β "
+        "= .9 at a small rate η follows the staircase of the flow, one step counting as 2η/(1−β) "
+        "of time; it lags by its memory times a logarithm of how far a head has to grow. (b) Adam "
+        "changes every weight by about its rate per step, however small the gradient, so it "
+        "leaves zero after the same number of steps from any start (all scales and seeds). All "
+        "that remains of the plateaus are short rests near the third level. (c) The time of the "
         "first drop over the scale w of the start: as 1/w under flow (T12), constant under Adam. "
         "(d) What is learned of the other eigenvectors against what is learned of the first: one "
         "after another under flow, all at once under Adam, where every head takes all directions. "
-        "Two that have the same signs in all heads are tied, and the weaker falls back, so that "
-        "the order of the eigenvalues is not always kept. Nor is what flow conserves (T14)."
+        "Two directions with the same signs in all heads are tied, and the weaker falls back, so "
+        "that the order of the eigenvalues is not always kept. What the flow conserves is not "
+        "kept either (T14)."
     )
     seconds = 8.0
 
@@ -176,7 +177,7 @@ class Optimisers(AbstractFigure):
 
 
 def _exponents(data: xr.Dataset, name: str) -> FloatArray:
-    """With which power of the scale the first drop's time goes, in each seed."""
+    """The exponent with which the first drop's time depends on the scale, in each seed."""
     return np.polyfit(np.log(data["scale"]), np.log(data[f"{name}_first_drop"]), 1)[0]
 
 

@@ -18,9 +18,9 @@ from saddlescope.trajectory import Trajectory
 NEAR = (-8.0, 12.0)
 """The stretch of θ about the start that is shown."""
 
-# A head is dormant while its value is below this share of what it will be.
+# A head is dormant while its value is below this share of its final value.
 _DORMANT = 0.05
-# How far ahead of a head its turning point is looked for, in units of 1/c_1.
+# How far ahead of a head to search for its turning point, in units of 1/c_1.
 _AHEAD = 12.0
 
 

@@ -49,7 +49,7 @@ def rotation_numbers(run: Trajectory) -> xr.Dataset:
     followed = np.empty((seeds, len(run.time), 2))
     for seed in range(seeds):
         path = _visits(distance[seed])
-        # One that goes on elsewhere is no match for any path.
+        # A seed that goes elsewhere matches no path.
         visited[seed, : len(path)] = path if len(path) <= stops else np.full(stops, np.nan)
         nearest = distance[seed].argmin(axis=0)
         loss[seed], when[seed] = run.loss[seed, nearest], run.time[nearest]
@@ -91,7 +91,7 @@ def draw_rotation(loss_axes: PanelBuilder, turn_axes: PanelBuilder, data: xr.Dat
     span = begin - 1.5 * (end - begin), min(end + 3 * (end - begin), last)
     loss_axes.plot(one["rotating_time"], one["rotating_loss"], color=colour(0), label="training")
     levels(loss_axes, one["point_loss"], "fixed points (T17)")
-    # The levels of e1 and e2 may lie side by side.
+    # The levels of e1 and e2 may be close together.
     names: dict[str, Baseline] = {
         r"$\varnothing$": "center",
         "$e_1$": "bottom",

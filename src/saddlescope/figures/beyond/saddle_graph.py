@@ -1,4 +1,4 @@
-"""Beyond the papers: the graph of the fixed points, and the way that training takes in it (T16)."""
+"""Beyond the papers: the graph of the fixed points, and the path of training in it (T16)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from saddlescope.theory.parametrisation import population_law
 from saddlescope.trajectory import Trajectory
 
 _DISTANCE_LABEL = r"distance to the fixed point  $(E(\hat y-\hat y_S)^2)^{1/2}$"
-# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+# Records are logarithmic and begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 
 
@@ -43,20 +43,20 @@ class SaddleGraphFigure(AbstractFigure):
     varied = (*FIXED, "at", "spacing")
 
     id = "saddle-graph"
-    title = "The way of training through the graph of saddles"
-    source = "beyond the papers (T16)"
+    title = "The path of training through the graph of saddles"
+    source = "Beyond the papers (T16)"
     text = (
         "(a) Every fixed point of separate attention in four dimensions, one for each set of "
-        "learned eigenvectors (beside it), by its loss and by the trace of its effective map; "
-        "grey lines join sets that differ by one eigenvector. The number in a node, and its "
-        "shade, is the index: the number of negative eigenvalues of the Hessian at the shortest "
-        "weights, by automatic differentiation. It counts the pairs of a learned and an "
-        "unlearned eigenvector of which the unlearned is the stronger. Training (six seeds, "
-        "coloured) goes from one in-order point to the next, along the lower edge: these alone "
-        "have no negative eigenvalue, and are left slowly, at third order; all the others are "
-        "strict saddles, which it passes by. (b) The distance in function space of one run to "
-        "the in-order fixed points, each of which it reaches in turn, and to the nearest of all "
-        "the others."
+        "learned eigenvectors (written next to it), by its loss and the trace of its effective "
+        "map; grey lines join sets that differ by one eigenvector. The number in a node, and its "
+        "shade, is the index: the number of negative eigenvalues of the Hessian at the "
+        "minimal-norm weights, by automatic differentiation. It counts the pairs of a learned and "
+        "an unlearned eigenvector of which the unlearned one is the stronger. Training (six "
+        "seeds, coloured) goes from one in-order point to the next, along the lower edge: only "
+        "these have no negative eigenvalue, and are left slowly, at third order; all the others "
+        "are strict saddles, which training passes by. (b) The distance in function space of one "
+        "run from the in-order fixed points, each of which it reaches in turn, and from the "
+        "nearest of all the others."
     )
     seconds = 5.0
 

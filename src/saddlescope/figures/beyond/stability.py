@@ -1,4 +1,4 @@
-"""How sharp the loss is along descents, and whether they rest, as numbers (T21)."""
+"""The sharpness of the loss along descents, and whether they rest, as numbers (T21)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from saddlescope.theory import (
 )
 from saddlescope.trajectory import Trajectory
 
-# How far beside a fixed point a descent starts, and the steps over which its growth is measured.
+# How far from a fixed point a descent starts, and the steps over which its growth is measured.
 _BESIDE, _WINDOW = 1e-5, (100, 300)
-# Of so many ratios of eigenvalues one is held against Lanczos' iteration.
+# One in this many ratios of eigenvalues is checked against Lanczos iteration.
 _MARKED = 4
 # The draw of the directions beside the fixed points.
 _DRAW = 1
@@ -45,7 +45,7 @@ def descend(base: Setting, rate: float, points: int) -> Setting:
 
 
 def sharpness_along(run: Trajectory, seed: int) -> FloatArray:
-    """The measured sharpness at every record of the seed at a place, by Lanczos' iteration."""
+    """The measured sharpness at every record of the seed at an index, by Lanczos iteration."""
     return np.array([_sharpness(run, seed, record) for record in range(len(run.time))])
 
 

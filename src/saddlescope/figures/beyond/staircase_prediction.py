@@ -39,15 +39,15 @@ class StaircasePrediction(AbstractFigure):
 
     id = "staircase-prediction"
     title = "A hundred staircases, predicted before they are run"
-    source = "beyond the papers (T13)"
+    source = "Beyond the papers (T13)"
     text = (
         "One hundred random starts of separate attention. Each head is followed on its own, under "
-        "the pull of those that have won before it, and the first to take the loss half-way down "
-        "the next drop wins it; nothing of the run is used. (a) The time of every drop, measured "
-        "against predicted. Some starts have no head left that can learn the last eigenvector by "
-        "the end of the run, and the prediction says which. (b) The relative error of the "
-        "prediction, drop by drop: the largest are where two heads rise at nearly the same time, "
-        "each of which the other would have felt."
+        "the drive that the earlier winners leave, and the first to take the loss half-way down "
+        "the next drop wins it; nothing is taken from the run. (a) The time of every drop, "
+        "measured against predicted. In some starts no head is left that can learn the last "
+        "eigenvector by the end of the run, and the prediction says which. (b) The relative error "
+        "of the prediction, drop by drop; the largest errors occur where two heads rise at nearly "
+        "the same time and would have influenced each other."
     )
     seconds = 30.0
 

@@ -31,7 +31,7 @@ _FLOW = Setting(
 )
 # From this many tasks on the excess on fresh tasks is that of many tasks, 1/K.
 _MANY = 64
-# That of one pool scatters by half of itself, so that the mean of 20 pools is known to 11 % and the
+# One pool's excess scatters by half of itself, so the mean of 20 pools is known to 11 %, and the
 # exponent fitted to five doublings to .05.
 _EXPONENT_ERROR = 0.05
 # A loss that rises again by more than this share rises: the solver's error is a thousandth of it.
@@ -64,13 +64,13 @@ class TaskPoolFigure(AbstractFigure):
     text = (
         "Merged attention with all blocks is trained on K task vectors drawn once, and tested on "
         "fresh ones; both losses are exact (T6). (a) The loss on fresh tasks during training. "
-        "With few tasks it ends far above the in-context optimum, with many near it, where the "
-        "pure task (K = ∞, dashed, T9) ends. (b) The loss on the training tasks themselves. (c) "
-        "The end of training over K, on the best linear predictor that the pool's statistics "
-        "allow (dashed: median and 10–90 % of 20 pools, without any training). The excess on "
-        "fresh tasks falls as 1/K once tasks are many. Learning in "
+        "With few tasks it ends far above the in-context optimum, with many close to it, where "
+        "unlimited tasks (K = ∞, dashed, T9) end. (b) The loss on the training tasks themselves. "
+        "(c) The losses at the end of training over K, on those of the best linear predictor that "
+        "the pool's statistics allow (dashed: median and 10–90 % of 20 pools, without any "
+        "training). The excess on fresh tasks falls as 1/K once there are many tasks. Learning in "
         "context is transient: at every K the loss on fresh tasks was lower earlier in training "
-        "(triangles) than at its end. One pool can be worse than a smaller one, most of all below "
+        "(triangles) than at its end. One pool can be worse than a smaller one, especially below "
         "K = D; the median over pools falls with every doubling."
     )
     seconds = 5.0

@@ -1,4 +1,4 @@
-"""The first head to be learned, where it turns on its way down the first drop (T18, T19)."""
+"""The first head that learns, and how it turns during the first drop (T18, T19)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saddlescope.theory.parametrisation import population_law
 from saddlescope.theory.staircase.dormant import first_drop_delay
 from saddlescope.trajectory import Trajectory
 
-# From when to when a drop is looked at, in units of K.
+# The time window around a drop, in units of K.
 _BEFORE, _AFTER = -30.0, 60.0
 # A head grows by itself where it has come past its start and is far from where it rests: at this
 # share of the length that it rests at.

@@ -23,14 +23,14 @@ class EmergenceRanks(AbstractInductionFigure):
 
     id = "emergence-ranks"
     title = "In-context learning emerges with two layers and more, and the rank of QK falls"
-    source = "after Mainali and Teixeira, on non-linear transformers (no figure of theirs)"
+    source = "After Mainali and Teixeira, on non-linear transformers (no figure of theirs)"
     text = (
-        "The runs of mt5, on one time axis. With two layers and more the in-context score falls "
+        "The runs of mt5, on one time axis. With two or more layers the in-context score falls "
         "abruptly (dotted: the middle of the fall) as heads begin to match prefixes; with one "
         "layer it does not. The marginalised effective rank of the first layer's QK circuits "
-        "falls at the emergence, several times as far as it ever does with one layer, and stays "
-        "there: there is no way back up within the run. That ranks move around a sudden emergence "
-        "is the paper's claim; how it is judged is ours."
+        "falls at the emergence, several times as far as it ever does with one layer, and does "
+        "not recover within the run. That ranks change around a sudden emergence is the paper's "
+        "claim; the criteria that judge it are ours."
     )
     # After mt5, whose runs it reads; alone it takes as long as that.
     seconds = 5.0

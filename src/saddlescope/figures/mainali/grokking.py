@@ -16,7 +16,7 @@ class Grokking(AbstractGrokkingFigure):
     id = "grokking"
     verb = "transformer"
     title = "Modular arithmetic is memorised first and understood later"
-    source = "after Nanda et al. 2023, and Mainali and Teixeira on modular arithmetic"
+    source = "After Nanda et al. 2023, and Mainali and Teixeira on modular arithmetic"
     text = (
         "A one-layer decoder on modular arithmetic, full batch, with strong weight decay: loss and "
         "accuracy in training and test, the share of the five strongest frequencies in the "

@@ -28,14 +28,14 @@ class GrokkingRecorded(AbstractRecordedFigure):
 
     id = "grokking-recorded"
     title = "Grokking at p = 113 with 30 % of the pairs, three seeds"
-    source = "after Nanda et al. 2023, and Mainali and Teixeira; recorded on an NVIDIA H200"
+    source = "After Nanda et al. 2023, and Mainali and Teixeira; recorded on an NVIDIA H200"
     text = (
         "The setting of Nanda et al. (one layer, d_model 128, four heads, ReLU, no LayerNorm, "
         "AdamW with weight decay 1, full batch; `GrokkingExperiment.large`), 20 000 steps, "
         "trained once on a GPU by `python -m saddlescope.transformer.recorded FOLDER grokking`; "
-        "curves are medians of three seeds, bands their range. Steps depend on rounding: a second "
-        "run from the same starts generalised at 6600, 6900 and 4900 in place of 5700, 7700 and "
-        "5000, and in its third seed the OV distance was halved 1.9 times as late as that."
+        "curves are medians of three seeds, bands their range. The steps depend on rounding: a "
+        "second run from the same starts generalised at 6600, 6900 and 4900 instead of 5700, 7700 "
+        "and 5000, and in its third seed the OV distance was halved at 1.9 times that step."
     )
     metrics = "grokking"
 

@@ -44,7 +44,7 @@ _LEADING = 5
 
 @dataclass(frozen=True)
 class GrokkingBounds:
-    """What is judged of a grokking run, by numbers that depend on how large and how long it is."""
+    """The bounds of the claims about a grokking run, which depend on its size and length."""
 
     delay: float
     """How many times the steps of memorisation those of generalisation are, at least."""
@@ -67,7 +67,7 @@ class AbstractGrokkingFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> AbstractGrokkingFigure:
-        # As the default, and shorter: smaller primes settle before they generalise.
+        # The default, but shorter: smaller primes settle before they generalise.
         return cls(GrokkingExperiment(steps=2000, record=51))
 
     def compute(self, watch: Watch) -> xr.Dataset:
@@ -84,7 +84,7 @@ class AbstractGrokkingFigure(AbstractFigure):
 
 
 def grokking_numbers(run: xr.Dataset) -> xr.Dataset:
-    """The measures of a run, and when what happened.
+    """The measures of a run, and the steps of its events.
 
     - `memorisation`, `generalisation` (seed): when training accuracy reaches .99, test accuracy .9.
     - `ov_half_step`, `qk_half_step` (seed): when the subspace distance to the end, averaged over
@@ -125,7 +125,7 @@ def _backwards(curves: xr.DataArray) -> xr.DataArray:
 
 
 def delay_claims(data: xr.Dataset, least: float) -> tuple[Claim, ...]:
-    """It memorises first and understands later."""
+    """It memorises first and generalises later."""
     return (
         at_least(
             "the model generalises long after it has memorised: ratio of the two steps, each seed",
@@ -141,7 +141,7 @@ def delay_claims(data: xr.Dataset, least: float) -> tuple[Claim, ...]:
 
 
 def measure_claims(data: xr.Dataset, bounds: GrokkingBounds) -> tuple[Claim, ...]:
-    """What the measures do meanwhile."""
+    """The course of the measures."""
     ranks = data["ov_marginal_rank"].mean(("layer", "head"))
     late = data["ov_half_step"] / data["generalisation"]
     earliest, latest = bounds.ov

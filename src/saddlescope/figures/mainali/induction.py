@@ -21,7 +21,7 @@ class Induction(AbstractInductionFigure):
     id = "induction"
     verb = "transformer"
     title = "How attention-only decoders come to learn in context"
-    source = "after Mainali and Teixeira, on non-linear transformers"
+    source = "After Mainali and Teixeira, on non-linear transformers"
     text = (
         "Attention-only decoders of several depths, trained alike, on one time axis: loss, "
         "in-context score (loss late in the context minus loss early in it), prefix matching of "

@@ -1,4 +1,4 @@
-"""What is claimed about decoders around the emergence of in-context learning, and judged."""
+"""The claims about decoders around the emergence of in-context learning."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NON_LINEAR = "MT, on non-linear transformers"
 
 # Early: within this share of the training.
 _EARLY = 1 / 3
-# Faster: so many times as fast.
+# Faster: at least this many times as fast.
 _FASTER = 1.15
 _CONSTANT = "in this setting, by AdamW at a constant rate,"
 
 
 @dataclass(frozen=True)
 class InductionBounds:
-    """What is judged of an emergence, by numbers that depend on how large and long a run is."""
+    """The bounds of the claims about an emergence, which depend on the size of a run."""
 
     rank_share: float
     """By what share of its first value the QK rank falls, at least, …"""
@@ -41,19 +41,19 @@ DECAYING = InductionBounds(0.02, 2.3, (0.6, 0.04), 1.8)
 """Of the same with a learning rate that falls to 0."""
 
 _WHOLE = InductionBounds(0.12, 2.5, (0.59, 0.06), 1.2)
-# So small a decoder comes further before it learns to induce, and one layer's rank wanders too.
+# A small decoder gets further before it learns to induce, and the rank of one layer drifts too.
 _SMALL = InductionBounds(0.06, 1.8, (0.62, 0.09), 1.15)
 
 
 def bounds_of(experiment: InductionExperiment) -> InductionBounds:
-    """The numbers of the preset that an experiment is, or of small decoders."""
+    """The bounds for the preset that an experiment is, or for small decoders."""
     if experiment == InductionExperiment():
         return _WHOLE
     return LARGE if experiment == InductionExperiment.large() else _SMALL
 
 
 def emergence_claim(data: xr.Dataset) -> Claim:
-    """In-context learning emerges with two layers and more, not with one."""
+    """In-context learning emerges with two or more layers, not with one."""
     return equal(
         "in-context learning emerges with two or more layers, never with one: share of the "
         "seeds, by depth",
@@ -118,7 +118,7 @@ def early_claim(data: xr.Dataset) -> Claim:
 
 
 def late_claim(data: xr.Dataset) -> Claim:
-    """The same where the learning rate stays, which keeps it from being so."""
+    """The same claim at a constant learning rate, where it does not hold."""
     return early_claim(data).expected_to_fail(
         f"{_CONSTANT} the subspaces turn until the end, and with two layers and more the "
         "distance is halved only when two fifths of the run have passed"
@@ -137,7 +137,7 @@ def drift_claim(data: xr.Dataset) -> Claim:
 
 
 def deeper_claim(data: xr.Dataset) -> Claim:
-    """The subspace distance converges the earlier, against the emergence, the deeper."""
+    """The deeper the model, the earlier the distance converges relative to the emergence."""
     return at_least(
         "the deeper the model, the earlier the subspace distance is halved relative to the "
         "emergence: by how much the ratio of the two steps falls with each layer",

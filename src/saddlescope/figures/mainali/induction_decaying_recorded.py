@@ -18,15 +18,15 @@ class InductionDecayingRecorded(AbstractRecordedInduction):
 
     id = "induction-decaying-recorded"
     title = "With a rate that falls to 0 the subspaces settle early, yet after the emergence"
-    source = "after Mainali and Teixeira, Figure 5; recorded on an NVIDIA H200"
+    source = "After Mainali and Teixeira, Figure 5; recorded on an NVIDIA H200"
     text = (
-        "The decoders of induction-recorded with one, two and four layers, the learning rate of "
-        "which falls linearly to 0 after the warm-up: a distance to the last step then does not "
+        "The decoders of induction-recorded with one, two and four layers, with a learning rate "
+        "that falls linearly to 0 after the warm-up: the distance to the last step then does not "
         "depend on where one stops. Trained once on a GPU by `python -m "
         "saddlescope.transformer.recorded FOLDER repeated-decaying-1 …`. The subspace distance is "
-        "halved within a third of the run, as Mainali and Teixeira's Figure 5 has it, and the "
-        "sooner after the emergence the deeper, but after it: three fifths of the distance are "
-        "still left there. The QK rank falls at the emergence and does not come back."
+        "halved within a third of the run, as in Mainali and Teixeira's Figure 5, and the sooner "
+        "after the emergence the deeper the model, but after it: three fifths of the distance are "
+        "still left there. The QK rank falls at the emergence and does not recover."
     )
     metrics = "repeated-decaying"
 

@@ -18,17 +18,17 @@ class InductionRecorded(AbstractRecordedInduction):
 
     id = "induction-recorded"
     title = "Induction at the larger preset, three seeds: the same emergence, the same fall of QK"
-    source = "after Mainali and Teixeira, Figure 5 and its like; recorded on an NVIDIA H200"
+    source = "After Mainali and Teixeira, Figure 5 and its like; recorded on an NVIDIA H200"
     text = (
         "Attention-only decoders of 256 dimensions and eight heads, 3000 steps on random tokens "
         "that repeat with a random period (`InductionExperiment.large`), trained once on a GPU by "
         "`python -m saddlescope.transformer.recorded FOLDER repeated-constant-1 …`; the metrics "
         "are as recorded. Curves are medians of three seeds, bands their range, thin lines the "
         "heads of the first. In-context learning emerges within a record of the same step in all "
-        "seeds of a depth; in one seed of three layers and one of four without a head that "
-        "matches prefixes well on the probes. The drift between records, which no later step can "
-        "change, is largest around the emergence, with one layer around its slower fall, and then "
-        "stays: the subspaces go on turning."
+        "seeds of a depth; in one seed of three layers and one of four, it does so without a head "
+        "that matches prefixes well on the probes. The drift between records, which no later step "
+        "can change, is largest around the emergence (with one layer, around its slower fall) and "
+        "then stays constant: the subspaces keep turning."
     )
     metrics = "repeated-constant"
 

@@ -53,7 +53,7 @@ _AROUND = 1.5
 
 @dataclass(frozen=True)
 class AbstractInductionFigure(AbstractFigure):
-    """A figure of one induction experiment; a member says what it shows and what it claims."""
+    """A figure of one induction experiment; subclasses say what it shows and claims."""
 
     experiment: InductionExperiment = _DEFAULT
 
@@ -61,7 +61,7 @@ class AbstractInductionFigure(AbstractFigure):
 
     @classmethod
     def quick(cls) -> AbstractInductionFigure:
-        # From other starts so small a decoder learns to induce slowly, or later.
+        # From other starts such a small decoder learns to induce slowly, or later.
         return cls(InductionExperiment.quick(steps=450, record=31))
 
     def inputs(self) -> str:
@@ -77,14 +77,14 @@ class AbstractInductionFigure(AbstractFigure):
 def induction_numbers(run: xr.Dataset) -> xr.Dataset:
     """The measures of a run, when in-context learning emerged, and what was measured then.
 
-    - `emergence_by_heads`: the same, told by a head that matches prefixes.
+    - `emergence_by_heads`: the same, detected by a prefix-matching head.
     - `qk_fall` (layers, seed): by how much the QK rank, averaged over the heads of the layer where
       it falls most, falls within a factor 1.5 of the emergence; where nothing emerges, by how much
       it falls at most within any stretch of steps as wide.
-    - `qk_return`: the share of that fall which it regains by the end.
+    - `qk_return`: the share of that fall regained by the end.
     - `distance` (layers, seed, step): the subspace distance to the last step, averaged over the QK
       and the OV circuits of all heads.
-    - `half_step`: the last step at which it is not yet half of what it was at first.
+    - `half_step`: the last step at which it is still above half of its initial value.
     - `distance_left`, `distance_pace`: the share of it that is left at the emergence, and how fast
       it falls around that, in units of how fast it falls on the whole; NaN where nothing emerges.
     - `drift` (layers, seed, step): the subspace distance from the record before, averaged alike;
@@ -115,7 +115,7 @@ def induction_numbers(run: xr.Dataset) -> xr.Dataset:
 def draw_induction(data: xr.Dataset, rows: Sequence[str]) -> Sheet:
     """A row for each measure, a column for each depth, one time axis; emergence is marked."""
     depths = data["layers"].to_numpy()
-    # A few rows have room for their labels.
+    # With few rows there is room for their labels.
     height = 1.6 if len(rows) > 2 else 2.1
     shape = len(rows), len(depths)
     drawing, axes = sheet(*shape, width=2.3, height=height, sharex=True, sharey="row")

@@ -18,7 +18,7 @@ class InductionTextRecorded(AbstractRecordedInduction):
 
     id = "induction-text-recorded"
     title = "On text two layers learn in context abruptly too, though not from every start"
-    source = "after Mainali and Teixeira, Figure 5, on text; recorded on an NVIDIA H200"
+    source = "After Mainali and Teixeira, Figure 5, on text; recorded on an NVIDIA H200"
     text = (
         "The decoders of the recorded induction experiment with one and two layers on text: 64 MB "
         "of sources of Python packages, 25.7 million tokens in 1024 byte pairs, a tenth of them "

@@ -35,7 +35,7 @@ QUICK_RATES = (0.01, 0.02, 0.05)
 """The same in short."""
 
 EXACT_LABEL, LOGISTIC_LABEL, BATCH_LABEL = "coupled modes (exact)", "logistic (MT)", "batches"
-# The fields of a setting that have one value in a figure, and those that differ between its legs.
+# The fields of a setting that are fixed in a figure, and those that differ between its legs.
 FIXED = ("tasks", "blocks", "weights")
 LEG_FIELDS = ("learning_rate", "key")
 # The paper's curves are dotted: dashes are for what is exact here.
@@ -73,7 +73,7 @@ class AbstractModesFigure(AbstractFigure):
         run = None
         for leg, rate in enumerate(watch.each(self.learning_rates)):
             start = GivenStart(model.start(basis, root, root) if run is None else run.weights())
-            # Steps are counted from the leg's own begin: a key of its own draws new prompts.
+            # Steps are counted from the beginning of each leg, so each has a key for new prompts.
             setting = self.setting.replace(learning_rate=rate, key=leg, init=start, seeds=1)
             run = watch.train(f"leg {leg}", setting, run)
             legs.append(run.dataset.isel(seed=0, time=slice(int(leg > 0), None)))
@@ -86,7 +86,7 @@ class AbstractModesFigure(AbstractFigure):
         return data.assign_coords(mode=np.arange(self.task.dimension))
 
     def predict(self, time: FloatArray) -> xr.Dataset:
-        """Both theories at the given times, where the modes rest, and what batches may add."""
+        """Both theories at the given times, the fixed points of the modes, and the batch noise."""
         root, axes = np.sqrt(self.start), ("time", "mode")
         spectrum, length = self.task.spectrum, self.task.context_length.longest
         exact = coupled_modes(spectrum, length, root, root, time)

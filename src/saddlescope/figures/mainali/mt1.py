@@ -57,14 +57,15 @@ class MT1(AbstractModesFigure):
     title = "What a linear transformer has learned at the end"
     source = "Mainali and Teixeira, Figure 1"
     text = (
-        "The linear transformer's lower value row and left query column at the end of training on "
-        "fresh batches (a, b; in the eigenbasis of the inputs): of four blocks two stay at zero, "
-        "two are diagonal. Their product (c) is the predicted fixed point (d). (e) Descent on "
-        "the exact loss from random matrices, at several context lengths, ends at the fixed point "
-        "of the coupled modes, whatever the start. (f) How far that is from the paper's own limit "
-        "(MT 12), against the context length: of descents (marks) and of the fixed point "
-        "(curves). MT 12 is exact where the value is frozen; for the paper's own architecture it "
-        "is off at order 1/N, by 7 % at N = 31 and by less than 1 % from N = 300 on (dotted)."
+        "The lower value row and the left query column of the linear transformer at the end of "
+        "training on fresh batches (a, b; in the eigenbasis of the inputs): of four blocks two "
+        "stay at zero and two are diagonal. Their product (c) is the predicted fixed point (d). "
+        "(e) Descent on the exact loss from random matrices, at several context lengths, ends at "
+        "the fixed point of the coupled modes, whatever the start. (f) The distance from the "
+        "paper's own limit (MT 12), against the context length: of descents (markers) and of the "
+        "fixed point (curves). MT 12 is exact where the value is frozen; for the paper's own "
+        "architecture it is off at order 1/N, by 7 % at N = 31 and by less than 1 % from N = 300 "
+        "on (dotted)."
     )
     departures = (
         "N, spectrum, start, batch size and rates are ours: the paper's are not known to us",
@@ -120,8 +121,8 @@ class MT1(AbstractModesFigure):
                 _RESTED,
             ),
             at_most(
-                "at the fixed point p and q are diagonal: largest off-diagonal entry as a share "
-                "of the largest entry",
+                "after training p and q are diagonal: largest off-diagonal entry as a share of the "
+                "largest entry",
                 data["descent_off_diagonal"],
                 _RESTED,
             ).stated_in("MT Figure 1"),

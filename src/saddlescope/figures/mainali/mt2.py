@@ -33,13 +33,13 @@ class MT2(AbstractModesFigure):
     source = "Mainali and Teixeira, Figure 2"
     text = (
         "A linear transformer on aligned tasks, trained on fresh batches. (a) What it has learned "
-        "of each mode (solid), beside the exact coupled modes (dashed) and the paper's logistic "
+        "of each mode (solid), with the exact coupled modes (dashed) and the paper's logistic "
         "curves (dotted). The logistic is exact where the value is frozen; for the paper's own "
-        "architecture the modes are coupled at order 1/N, and at this context length the "
-        "logistic has the slowest mode learned too early and too far. (b) The same as distances "
-        "from the exact modes; bands are four standard deviations of what batches and steps of "
-        "this size add. (c) Each mode's own balance of value and query leaves zero, because the "
-        "modes are coupled; their sum is conserved. The learning rate grows during the run: "
+        "architecture the modes are coupled at order 1/N, and at this context length the logistic "
+        "predicts that the slowest mode is learned too early and too far. (b) The differences "
+        "from the exact modes; bands are four standard deviations of the noise of batches and "
+        "steps of this size. (c) Each mode's own balance of value and query leaves zero, because "
+        "the modes are coupled; their sum is conserved. The learning rate grows during the run: "
         "early modes are fast and need small steps, late ones are slow."
     )
     departures = (

@@ -48,15 +48,16 @@ class MT3(AbstractModesFigure):
     title = "The loss of a linear transformer falls in stages, one for each mode"
     source = "Mainali and Teixeira, Figure 3"
     text = (
-        "The run of figure 2. (a) The exact loss of the weights that batches lead to (solid), "
-        "beside that of the coupled modes (dashed) and the paper's (MT 14, dotted). Levels are "
-        "the losses at rest with the first m modes learned; circles are the drops as the curve "
-        "alone shows them in logarithmic time. (b) Distances from the coupled modes: batches "
-        "stay on them, MT 14 has the late stages too early and ends too high, since it is exact "
-        "where the value is frozen. The loss is twice the paper's, which has a factor one half. "
-        "(c) By how much MT 14 has a stage too early, at worst, against the context length: 15 % "
-        "at N = 31, and less than 5 % (dotted) from N = 100 on. (d) A transformer on modular "
-        "addition (p = 53, half of the pairs): training is perfect long before the test is."
+        "The run of figure 2. (a) The exact loss of the weights that training on batches reaches "
+        "(solid), with that of the coupled modes (dashed) and the paper's (MT 14, dotted). Levels "
+        "are the losses of the fixed points with the first m modes learned; circles are the drops "
+        "as found from the curve alone in logarithmic time. (b) Differences from the coupled "
+        "modes: batches stay on them, while MT 14 has the late stages too early and ends too "
+        "high, since it is exact only where the value is frozen. The loss is twice the paper's, "
+        "which has a factor one half. (c) By how much MT 14's stages come too early, at worst, "
+        "against the context length: 15 % at N = 31, and less than 5 % (dotted) from N = 100 on. "
+        "(d) A transformer on modular addition (p = 53, half of the pairs): the training loss "
+        "vanishes long before the test loss does."
     )
     departures = (
         "N, spectrum, start, batch size and rates are ours: the paper's are not known to us",

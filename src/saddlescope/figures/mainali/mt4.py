@@ -48,10 +48,10 @@ class MT4(AbstractModesFigure):
         "triangles are the stages that each measure marks from its own curve alone, in "
         "logarithmic time. (a) The loss. (b) The curvature of its autocorrelation peaks where it "
         "falls fastest, some 5 % of the time before a mode is half learned. (c) The curvature of "
-        "the parameter norm turns from positive to negative in the middle of each stage. (d) The "
-        "effective rank of p₂q₁ counts the modes as they come. The marginalised one leaves out "
-        "the leading mode, so it shows every stage but the first: it falls from D - 1, where all "
-        "modes are equally small, and counts the further modes from the second stage on."
+        "the parameter norm changes from positive to negative in the middle of each stage. (d) "
+        "The effective rank of p₂q₁ counts the modes as they are learned. The marginalised one "
+        "leaves out the leading mode, so it shows every stage but the first: it falls from D - 1, "
+        "where all modes are equally small, and counts the further modes from the second stage on."
     )
     departures = (
         "N, spectrum, start, batch size and rates are ours: the paper's are not known to us",

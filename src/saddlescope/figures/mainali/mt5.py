@@ -28,16 +28,16 @@ class MT5(AbstractInductionFigure):
     source = "Mainali and Teixeira, Figure 5"
     text = (
         "Attention-only decoders of one to four layers on random tokens that repeat with a random "
-        "period. Above: the in-context score, which falls abruptly with two layers and more "
+        "period. Above: the in-context score, which falls abruptly with two or more layers "
         "(dotted: the middle of its change point; grey: within a factor 1.5 of that step) and not "
-        "with one. Below: the distance of the QK and OV circuits to those of the last step "
+        "with one. Below: the distance of the QK and OV circuits from those of the last step "
         "(THEORY section 7), averaged over both and over all heads. The paper finds that it "
         "converges relatively early, before or together with the emergence, especially in deeper "
         "models. Here it falls throughout, fastest around the emergence, when three fifths of it "
         "are still left, and is halved half-way through the run, after the emergence, though the "
-        "sooner after it the deeper: at a constant learning rate AdamW goes on turning the "
-        "subspaces until the end. Model sizes, data and schedule of the paper are not known to "
-        "us; the verdicts are of this setting."
+        "sooner after it the deeper the model: at a constant learning rate AdamW keeps turning "
+        "the subspaces until the end. Model sizes, data and schedule of the paper are not known "
+        "to us; the verdicts hold for this setting."
     )
     departures = (
         "model sizes, data, schedule and smoothing are ours: the paper's are not known to us",

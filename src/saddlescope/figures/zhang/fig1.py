@@ -31,7 +31,7 @@ from saddlescope.trajectory import Trajectory
 # T10's error is proportional to the initial scale: at most .03 times it in six random starts.
 _ORDER_OF_ERROR = 0.06
 # Sums of a few hundred products of order one in float64, carried along the steps of a flow;
-# measured: 1e-14, and 2e-12 where the steps fall otherwise.
+# measured: 1e-14, and 2e-12 with other steps.
 _ROUNDING = 5e-12
 # The flow is followed until it has converged to rounding.
 _CONVERGED = 1e-12
@@ -48,19 +48,20 @@ class Figure1(AbstractFigure):
     title = "Merged attention is a two-layer linear network and learns all at once"
     source = "Zhang et al., Figure 1 (arXiv v1)"
     text = (
-        "Key and query merged into one matrix a head. (a) The loss of every seed (solid) waits at "
-        "the zero function and falls once, to the least loss; the two-layer linear network on the "
-        "cubic feature, started at the same weights (dots), runs through the same curve, and so "
-        "does the theory of five scalars, from the initial weights alone (dashed). (b) How far "
-        "apart they are: network and attention by rounding, theory and training by less than the "
-        "initial scale. (c) The squared weights grow by ten orders of magnitude; what gradient "
-        "flow conserves does not change beyond the solver's tolerance. The drop is abrupt at its "
-        "start and slow at its end, where the weakest eigenvector is learned last."
+        "Key and query merged into one matrix per head. (a) The loss of every seed (solid) waits "
+        "at the zero function and then falls once, to the least loss. The two-layer linear "
+        "network on the cubic feature, started at the same weights (dots), follows the same "
+        "curve, and so does the theory of five scalar equations, from the initial weights alone "
+        "(dashed). (b) The largest differences: network and attention differ by rounding, theory "
+        "and training by less than the initial scale. (c) The squared weights grow by ten orders "
+        "of magnitude, while what gradient flow conserves changes by no more than the solver's "
+        "tolerance. The drop begins abruptly and ends slowly, as the weakest eigenvector is "
+        "learned last."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
         "attention divided by N, and a start scaled to that",
-        "initial scale 1e-5, so that the theory of small starts can be told from training",
+        "initial scale 1e-5, small enough for the theory of small starts",
         "the blocks that are zero in expectation are left out",
     )
     seconds = 6.0
@@ -164,7 +165,7 @@ class Figure1(AbstractFigure):
 
 
 def _prompt_distances(run: Trajectory, count: int) -> FloatArray:
-    """How far the predictions of attention over tokens are from the network's, for each seed."""
+    """The largest difference between predictions of attention and network, for each seed."""
     law, heads = population_law(run.setting.task), run.setting.model.heads
     prompts = law.sample(count)
     network, tokens = TwoLayerNetwork(heads), MergedAttention(heads, blocks="full")

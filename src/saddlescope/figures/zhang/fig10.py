@@ -1,4 +1,4 @@
-"""Figure 10 of Zhang et al.: the in-weight mixture at every share, carried to its end."""
+"""Figure 10 of Zhang et al.: the in-weight mixture at every share, to the end of training."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ class Figure10(AbstractFigure):
     source = "Zhang et al., Figure 10 (arXiv v1)"
     text = (
         "The mixture of figure 5 at six shares ρ of prompts with the fixed task. Without such "
-        "prompts only learning in context comes, with nothing else only memory, and between them "
-        "memory comes first. The published runs end at the vertical line (4000 steps at learning "
-        "rate .0005 without 1/N; there ν and u begin random, here at zero). Until then the eight "
-        "heads move as one (dashed, T10), and the loss is still above the optimum. The "
-        "population has a third stage ten times later, in which further heads grow: it ends at "
-        "the best linear predictor from the features of all blocks (dots at the right, T6), in "
-        "all three losses. The training loss falls there; between the ends that on fresh tasks "
-        "rises a little. The in-weight test, whose context labels are random, ends above the loss "
-        "of predicting zero at every share below one: in the end the model reads the context."
+        "prompts only learning in context occurs, with nothing else only memorisation; in "
+        "between, memorisation comes first. The published runs end at the vertical line (4000 "
+        "steps at learning rate .0005 without 1/N; there ν and u start random, here at zero). "
+        "Until then the eight heads move as one (dashed, T10), and the loss is still above the "
+        "optimum. The population has a third stage ten times later, in which further heads grow; "
+        "it ends, in all three losses, at the best linear predictor from the features of all "
+        "blocks (dots at the right, T6). The training loss falls in that stage; except at the "
+        "extreme shares, the loss on fresh tasks rises a little. The in-weight test, whose "
+        "context labels are random, ends above the loss of predicting zero at every share below "
+        "one: in the end the model reads the context."
     )
     departures = (
         "the exact loss of the population in place of sampled prompts",

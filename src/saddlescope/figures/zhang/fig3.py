@@ -21,10 +21,10 @@ from saddlescope.setting import Setting
 from saddlescope.task import AbstractData
 from saddlescope.theory import head_time_course, modes
 
-# Where the head that learns is followed: from this share of its final value on, to its end.
+# The head that learns is followed from this share of its final value on.
 _FOLLOWED_FROM = 0.2
 
-# Seeds whose drops lie apart: where two come together, T12's one head is not alone.
+# Seeds with well separated drops: where two coincide, T12's one head is not alone.
 _STAIRCASE = staircase.STAIRCASE.replace(seeds=(3, 4, 8, 15, 21, 23))
 
 
@@ -41,18 +41,18 @@ class Figure3(AbstractFigure):
         "Separate key and query of rank one. (a) The loss of every seed falls down a staircase "
         "whose levels (dashed) are the losses of the fixed points; circles are the drops "
         "predicted from the initial weights alone. (b) The value weight of the head that learns "
-        "each eigenvector, beside the scalar equation of one head (dashed). (c) Key times value "
-        "of every head on each plateau, in the eigenbasis: one head after another takes one "
-        "eigenvector, the strongest first. The fourth drop comes at ten times the first's time, or "
-        "later where the heads that are left start with the wrong sign, so the run is carried to "
-        "the end here; published-settings has the published one."
+        "each eigenvector, with the scalar equation of one head (dashed). (c) Key times value of "
+        "every head on each plateau, in the eigenbasis: one head after another takes one "
+        "eigenvector, the strongest first. The fourth drop comes at ten times the time of the "
+        "first, or later if the remaining heads start with the wrong sign; so the run is longer "
+        "here than the published one, which published-settings shows."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
         "attention divided by N, and a start scaled to that",
         "the blocks that are zero in expectation are left out",
         "carried to flow time 60 000; the published run ends after 10 001 steps",
-        "seeds whose drops lie apart",
+        "seeds whose drops are well separated",
     )
     seconds = 5.0
     film = "staircase.gif"
@@ -88,7 +88,7 @@ class Figure3(AbstractFigure):
         )
 
     def claims(self, data: xr.Dataset) -> tuple[Claim, ...]:
-        # The seeds are those whose drops lie apart. At w = .01 their plateaus, of finite length,
+        # The seeds have well separated drops. At w = .01 their plateaus, of finite length,
         # are left at most 2e-6 above their levels, the times of T13 err by 1e-4 at most, and T12,
         # which supposes v = ‖k‖ = ‖q‖ and neglects what the other heads add meanwhile, by .009.
         seen = np.isfinite(data["drop_time"].to_numpy())
@@ -145,7 +145,7 @@ class Figure3(AbstractFigure):
 
     def draw(self, data: xr.Dataset) -> Sheet:
         one = data.isel(seed=staircase.clearest_seed(data["drop_time"].to_numpy()))
-        # Two panels above as many maps as there are plateaus after a drop.
+        # Two panels above one map for each plateau after a drop.
         count = max(int(np.isfinite(one["drop_time"]).sum()), 1)
         drawing, axes = panels.sheet(2, 2 * count, width=5 / count, height=2.5)
         above = drawing.join(axes[0, :count]), drawing.join(axes[0, count:])
@@ -167,7 +167,7 @@ class Figure3(AbstractFigure):
 
 
 def _directions(data: xr.Dataset) -> tuple[FloatArray, FloatArray]:
-    """Of each drop: the eigenvector whose share changes most, and |cos| of the head's key with it.
+    """For each drop: the eigenvector whose share changes most, and |cos| of the head's key with it.
 
     Both over (seed, drop); the key is that of the plateau after the drop.
     """

@@ -31,14 +31,15 @@ class Figure4(AbstractFigure):
     title = "At rank R the conspicuous plateaus are those at multiples of R"
     source = "Zhang et al., Figure 4 (arXiv v1)"
     text = (
-        "Separate key and query of rank R in eight dimensions, eigenvalues in proportion to 1/d. "
-        "The loss of every seed on a logarithmic clock; dashed are the losses of the fixed points "
-        "after 0, R, 2R, … eigenvectors (numbered at the right), dotted the others. Each new head "
-        "waits long at a dashed level, then learns R eigenvectors in quick succession, passing "
-        "the dotted levels without a rest. Circles are the drops predicted from the initial "
-        "weights alone, for the first seeds. At rank one every level is a multiple, but not every "
-        "plateau is long: where two heads rise by chance at nearly the same time, the plateau "
-        "between them is short (about one in nine of those after the first drop)."
+        "Separate key and query of rank R in eight dimensions, with eigenvalues proportional to "
+        "1/d: the loss of every seed on a logarithmic time axis. Dashed lines are the losses of "
+        "the fixed points after 0, R, 2R, … eigenvectors (numbered at the right), dotted lines "
+        "the others. Each new head waits long at a dashed level, then learns R eigenvectors in "
+        "quick succession, passing the dotted levels without a rest. Circles are the drops "
+        "predicted from the initial weights alone, for the first seeds. At rank one every level "
+        "is a multiple, but not every plateau is long: where two heads happen to rise at nearly "
+        "the same time, the plateau between them is short (about one in nine of those after the "
+        "first drop)."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",

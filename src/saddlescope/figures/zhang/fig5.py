@@ -32,16 +32,16 @@ class Figure5(AbstractFigure):
     title = "Learning in weight comes first, learning in context later"
     source = "Zhang et al., Figure 5 (arXiv v1)"
     text = (
-        "Merged attention with all blocks; a share ρ of the training prompts has one fixed task "
-        "vector, the others a fresh one, and the loss is that of the population. (a) The published "
+        "Merged attention with all blocks. A share ρ of the training prompts has one fixed task "
+        "vector, the others a fresh one; the loss is that of the population. (a) The published "
         "length of training (4000 steps, 124 units of flow time) at ρ = .6. The in-weight test "
         "has random context labels, so that only memory solves it: its loss falls first, while "
         "the loss on fresh tasks rises above that of predicting zero. Then learning in context "
-        "takes over, and what had been learned in weight is given up. (b) The same as a path from "
-        "the upper right: left, then down and back. (c) When each test loss is half-way down, for "
-        "three seeds: memory comes earlier the larger its share; learning in context comes "
-        "soonest in the middle. Dashed: the eight heads reduced to the one head that small "
-        "weights become (T10, written for all blocks), from the initial weights alone."
+        "takes over, and what had been learned in weight is given up. (b) The same as a path, "
+        "from the upper right to the left, then down and back. (c) The time at which each test "
+        "loss is half-way down, for three seeds: memory comes earlier the larger its share; "
+        "learning in context comes soonest at intermediate shares. Dashed: the one head to which "
+        "eight small heads reduce (T10, for all blocks), from the initial weights alone."
     )
     departures = (
         "the exact loss of the population in place of sampled prompts",
@@ -155,7 +155,7 @@ class Figure5(AbstractFigure):
 
 def _draw_paths(axes: PanelBuilder, one: xr.Dataset) -> None:
     inside = one.isel(share=(one["share"] > 0) & (one["share"] < 1))
-    # Every other share: more paths than four hide one another.
+    # Every other share: more than four paths would hide one another.
     inside = inside.isel(share=slice(1, None, 2)) if inside.sizes["share"] > 5 else inside
     tints = panels.shades(inside.sizes["share"] + 1, "plasma")[1:]
     for index, share in enumerate(inside["share"].to_numpy()):

@@ -36,15 +36,16 @@ class Figure6(AbstractFigure):
     title = "Merged heads align silently, then turn together"
     source = "Zhang et al., Figure 6 (arXiv v1): the weights of Figure 1"
     text = (
-        "The run of Figure 1. (a) The loss; dotted are the two moments that are shown below, half "
-        "the predicted drop time and the end. (b) How parallel the key–query matrices are: while "
-        "the loss still rests, every head turns to the direction E[y z], that is Λ², which the "
-        "flow near zero predicts from the initial weights (dashed); after the drop all turn "
-        "together to the direction of the least-squares solution E[y z] E[z zᵀ]⁻¹, that is "
-        "(Λ + (Λ + tr Λ)/N)⁻¹ (dashed: T10). (c) Every head's matrix, over its length and with "
-        "its value's sign, on the plateau and at the end, beside the two predicted directions. "
-        "Silent alignment needs a small start: heads align as the initial scale to the power of "
-        "the elapsed share of the plateau, so at scale .1 they are far from parallel half-way."
+        "The run of Figure 1. (a) The loss; dotted lines are the two times shown below, half the "
+        "predicted drop time and the end. (b) How parallel the key–query matrices are. While the "
+        "loss is still on its plateau, every head turns to the direction E[y z], that is Λ², as "
+        "the flow near zero predicts from the initial weights (dashed); after the drop all turn "
+        "together to the direction of the least-squares solution E[y z] E[z zᵀ]⁻¹, that is (Λ + "
+        "(Λ + tr Λ)/N)⁻¹ (dashed: T10). (c) The matrix of every head, normalised and with the "
+        "sign of its value, on the plateau and at the end, next to the two predicted directions. "
+        "Silent alignment needs a small start: the misalignment falls as the initial scale to the "
+        "power of the elapsed share of the plateau, so at scale .1 heads are far from parallel "
+        "half-way."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
@@ -131,8 +132,8 @@ class Figure6(AbstractFigure):
                 1e-10,
             ).stated_in("Z 16"),
             at_least(
-                "E[y z] and E[y z]E[z zᵀ]⁻¹, estimated from prompts, are parallel to these two "
-                "matrices (T6): cos",
+                "E[y z] and E[y z]E[z zᵀ]⁻¹, estimated from prompts, are parallel to Λ² and "
+                "(Λ + (Λ + tr Λ)/N)⁻¹ (T6): cos",
                 (sampled * exact).sum(1) / lengths,
                 1 - 5e-4,
             ).stated_in("Z Figure 6"),
@@ -210,7 +211,7 @@ def _shapes(run: Trajectory, seed: int, records: list[int]) -> FloatArray:
 
 
 def _draw_cosines(axes: PanelBuilder, one: xr.Dataset) -> None:
-    """Of one seed: the measured angles through time, and the predicted ones."""
+    """For one seed: the measured and the predicted angles over time."""
     time = one["time"].to_numpy()
     before = time <= float(one["predicted_drop_time"][0])
     axes.plot(time, one["parallel"], color=colour(2), label="two heads, least")

@@ -21,7 +21,7 @@ from saddlescope.measure import drop_times
 from saddlescope.setting import Setting
 from saddlescope.theory import dormant_staircase, modes, plateau_losses
 
-# The grid of records begins at this share of the run, before the first drop.
+# Records begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 # From random starts the estimate is this share of the wait in the median, of thirty waits.
 _ESTIMATED_SHARE = 0.64
@@ -39,23 +39,22 @@ class Figure7(AbstractFigure):
     source = "Zhang et al., Figure 7 (arXiv v1)"
     text = (
         "The runs of Figure 3. (a) One seed: its drops at t_1, …, t_D, those predicted from the "
-        "initial weights (circles) and those estimated by the paper, one plateau after another "
-        "(crosses). (b) The wait for every drop against the paper's estimate τ/(λ_d² v), with v "
-        "the value at the plateau's start of the head that will learn. Where heads start on the "
-        "eigenvectors with value, key and query of one length, as the estimate supposes, it is "
-        "right to two per cent; from the papers' own random starts it gives the scale alone, "
-        "usually some two thirds of the wait. (c) Why: the estimate of the time that is left, "
-        "through the plateau. The key and query of the head must first turn to the eigenvector; "
-        "once they have, the estimate is right. The times are in proportion to one over the scale "
-        "of the start, as estimated, but for a few close races between heads (5 of 114 drops of "
-        "thirty starts are off by over two per cent), and predicting each head's own course "
-        "(T13) gives them to a per cent. What 1/(λ_d² v) is for a head on its eigenvector, an "
-        "integral over the initial weights is for any head (T18, triangles): it gives the first "
-        "drop, and the later ones up to the order of the scale. Over a hundred starts, of which "
-        "only the drops are kept, the times t_m spread the more the larger m, as published. That "
-        "later plateaus last longer is true of the second and later ones in the median; the "
-        "first, on which heads still turn, is longer than the second in most starts, and in few "
-        "does every plateau outlast the one before."
+        "initial weights (circles), and those estimated by the paper, one plateau after another "
+        "(crosses). (b) The wait for every drop against the paper's estimate τ/(λ_d² v), where v "
+        "is the value, at the start of the plateau, of the head that will learn. If heads start "
+        "on the eigenvectors with value, key and query of equal length, as the estimate assumes, "
+        "it is right to two per cent; from the papers' own random starts it gives only the scale, "
+        "usually about two thirds of the wait. (c) The reason: the estimated over the actual time "
+        "left, along the plateau. Key and query of the head must first turn to the eigenvector; "
+        "once they have, the estimate is right. Times are inversely proportional to the scale of "
+        "the start, as estimated, except in a few close races between heads (5 of 114 drops of "
+        "thirty starts are off by over two per cent), and predicting the course of each head "
+        "(T13) gives them to a per cent. An integral over the initial weights generalises 1/(λ_d² "
+        "v) to any head (T18, triangles): it gives the first drop, and the later ones up to order "
+        "w. Over a hundred starts, of which only the drops are kept, the spread of the times t_m "
+        "grows with m, as published. In the median, later plateaus last longer from the second "
+        "on; the first, on which heads still turn, is longer than the second in most starts, and "
+        "only in a few does every plateau outlast the one before."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
@@ -99,7 +98,7 @@ class Figure7(AbstractFigure):
         seen = np.isfinite(data["drop_time"].to_numpy())
         wait, estimate = (data[name].to_numpy()[seen] for name in ("wait", "estimated_wait"))
         aligned = np.isfinite(data["aligned_wait"].to_numpy())
-        # A head that turns only as it drops has no rest of the wait.
+        # For a head that turns only during its drop nothing of the wait is left.
         turned = np.isfinite(data["predicted_rest"].to_numpy())
         rest, predicted = (
             data[name].to_numpy()[turned] for name in ("rest_of_wait", "predicted_rest")
@@ -198,7 +197,7 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
     waits = np.diff(drops, axis=1, prepend=0.0)
     longer = waits[:, 1:] > waits[:, :-1]
     whole = np.isfinite(drops).all(axis=1)
-    # Those that have not come yet come later than all that have.
+    # Drops that have not come yet come later than all that have.
     quartiles = np.quantile(
         np.where(np.isnan(drops), np.inf, drops), [0.25, 0.75], axis=0, method="lower"
     )
@@ -224,12 +223,12 @@ def _spread_claims(drops: FloatArray) -> tuple[Claim, ...]:
             "plateau, on which heads still turn, is longer than the second"
         ),
         at_least(
-            "in the median, the third and later plateaus do last longer: ratio to the one before",
+            "in the median, the third and later plateaus outlast the one before: ratio of the two",
             typical[2:] / typical[1:-1],
             2.0,
         ),
         at_most(
-            "in the median, the second plateau does not: ratio to the first",
+            "in the median, the second plateau does not outlast the first: ratio of the two",
             typical[1] / typical[0],
             0.9,
         ),
@@ -275,7 +274,7 @@ def _draw_waits(axes: PanelBuilder, data: xr.Dataset) -> None:
 
 
 def _draw_progress(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The estimate of what is left over what is left, through every plateau."""
+    """The estimated over the actual time left, along every plateau."""
     styles = ("-", "--", "-.", ":")
     for drop in range(data.sizes["drop"]):
         look = {"linestyle": styles[drop % 4], "linewidth": 1.0, "color": colour(drop)}

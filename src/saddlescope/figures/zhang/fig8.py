@@ -21,7 +21,7 @@ from saddlescope.setting import Setting
 from saddlescope.theory import minimal_norm_weights, modes
 
 _PUBLISHED = staircase.STAIRCASE.replace(until=30_000.0)
-# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+# Records are logarithmic and begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 40
 
 
@@ -38,13 +38,13 @@ class Figure8(AbstractFigure):
     text = (
         "Figure 3 at ranks 2, 3 and 4. Top: the loss of every seed, the levels of the fixed "
         "points (dashed) and the drops predicted from the initial weights (circles). Bottom: the "
-        "size of the value of the head that grows first, of the one that grows second and of all "
+        "value weight of the head that grows first, of the one that grows second and of all "
         "others, against the number of eigenvectors learned so far (the sum of the learned "
-        "shares), all seeds on one another. A head whose value has grown takes R eigenvectors, "
-        "and its value follows that of the shortest weights that carry them (dashed; squares at "
-        "the fixed points); the next value grows when m is a multiple of R (grey). "
-        "This is how it usually goes, not always: in 4 of 90 runs (thirty starts of each rank, "
-        "not shown) two heads rise at nearly the same time and share an eigenvector."
+        "shares), all seeds superimposed. A head whose value has grown takes R eigenvectors, and "
+        "its value follows that of the minimal-norm weights that carry them (dashed; squares at "
+        "the fixed points); the next value grows when m is a multiple of R (grey). This is usual, "
+        "but not universal: in 4 of 90 runs (thirty starts of each rank, not shown) two heads "
+        "rise at nearly the same time and share an eigenvector."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
@@ -154,7 +154,7 @@ class Figure8(AbstractFigure):
 
 
 def _sorted_by_growth(data: xr.Dataset, rank: int) -> xr.Dataset:
-    """Heads in the order in which their values grow, when they do, and how many have."""
+    """Heads in the order in which their values grow, when they grow, and how many have grown."""
     drops, winners = data["drop_time"].to_numpy(), staircase.winning_heads(data)
     time, levels = data["time"].to_numpy(), data.sizes["level"]
     shortest = data["minimal_value"].to_numpy()
@@ -194,7 +194,7 @@ def _draw_losses(axes: PanelBuilder, one: xr.Dataset) -> None:
 def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     rank, count = int(one["rank"]), one.sizes["drop"]
     growing = -(-count // rank)
-    # Not heads 1, 2, …: in each seed they are others.
+    # Not numbered as heads 1, 2, …: they differ between seeds.
     names = [f"{order} head" for order in ("first", "second", "third")]
     names += [f"{number}th head" for number in range(4, growing + 1)]
     for head in reversed(range(one.sizes["head"])):
@@ -206,7 +206,7 @@ def _draw_values(axes: PanelBuilder, one: xr.Dataset) -> None:
     for head in range(growing):
         axes.plot([], [], color=panels.colour(head), label=names[head])
     axes.plot([], [], color=panels.colour(3), label="all others")
-    # The shortest weights have v³ = tr W, also between two fixed points.
+    # The minimal-norm weights have v³ = tr W, also between two fixed points.
     fine = np.linspace(0, count, 40 * count + 1)
     for head in range(growing):
         shortest = one["minimal_value"][:, head]

@@ -23,7 +23,7 @@ _COLUMNS = 4
 
 @dataclass(frozen=True)
 class Figure9(AbstractFigure):
-    """All ranks in eight dimensions: where each rests, and for how long."""
+    """All ranks in eight dimensions: where the loss rests, and for how long."""
 
     setting: Setting = _PUBLISHED
     ranks: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -32,16 +32,16 @@ class Figure9(AbstractFigure):
     title = "Every rank: plateaus at multiples of R, and their lengths"
     source = "Zhang et al., Figure 9 (arXiv v1)"
     text = (
-        "Figure 4 at every rank, six seeds each: (a) to (h) the losses, dashed the levels at "
-        "multiples of R (numbered at the right), dotted the others. (i) How long the plateau "
-        "after m eigenvectors lasts, as a share of the time when it ends, in the median over "
-        "seeds, where it is known of most; framed are the multiples of R. (j) The same of every "
-        "run: those at multiples of R are filled, those at other m open. None of the others "
-        "passes the dashed line, at any rank. A plateau at a multiple may fall below it by "
-        "chance, where two heads rise at nearly the same time; among more starts than these that "
-        "is one in nine of those after the first drop at rank one, one in 25 at rank two, and "
-        "fewer above. A plateau that outlasts the run is counted up to the run's end, if it is "
-        "longer than that share by then."
+        "Figure 4 at every rank, with six seeds each: (a) to (h) the losses, with the levels at "
+        "multiples of R dashed (numbered at the right) and the others dotted. (i) The length of "
+        "the plateau after m eigenvectors, as a share of the time at its end: the median over "
+        "seeds, where most of them determine it; multiples of R are framed. (j) The same for "
+        "every run: filled at multiples of R, open at other m. None of the others is above the "
+        "dashed line, at any rank. A plateau at a multiple can fall below it by chance, if two "
+        "heads rise at nearly the same time; among more starts than these that happens to one in "
+        "nine of those after the first drop at rank one, one in 25 at rank two, and fewer above. "
+        "A plateau that outlasts the run is counted up to the end of the run, if it is already "
+        "longer than that share."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
@@ -81,7 +81,7 @@ class Figure9(AbstractFigure):
 
 
 def _draw_table(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The median length of every plateau, a row a rank; multiples of R are framed."""
+    """The median length of every plateau, one row per rank; multiples of R are framed."""
     known = data["plateau_share"].notnull().sum("seed") > data.sizes["seed"] / 2
     share = data["plateau_share"].median("seed").where(known).to_numpy()
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1, square=False)

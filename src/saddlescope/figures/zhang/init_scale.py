@@ -25,9 +25,9 @@ from saddlescope.theory import modes, plateau_losses, time_course
 
 _SEPARATE = STAIRCASE.replace(until=1e6, converged=1e-7, points=3000, weights=False, seeds=3)
 
-# Up to this scale the laws of small starts are fitted.
+# The laws of small starts are fitted up to this scale.
 _SMALL = 0.01
-# Up to this one separate attention's drops are predicted.
+# The drops of separate attention are predicted up to this scale.
 _PREDICTED = 0.1
 _MODELS = ("merged", "separate")
 _LEFT_LABEL = "share of excess loss left"
@@ -45,17 +45,18 @@ class InitScale(AbstractFigure):
     title = "From rich to lazy learning: the initial scale"
     source = "Zhang et al., Figure 6 (ICML 2025)"
     text = (
-        "The same random starts at different scales w, light is large. (a) Merged attention: its "
-        "one plateau shortens with the logarithm of the scale; dashed is the theory of small "
-        "starts (T10) as far as it goes and of a frozen kernel at the largest. (b) Separate "
-        "attention: every plateau shortens as 1/w; circles are the drops predicted by T13. At the "
-        "largest scale both decay from the first moment on, a sum of exponentials with the rates "
-        "of the initial kernel; in between steps blur into one slow decay. (c) The smallest and "
-        "the largest start on one clock: the large ones decay without delay, and slower later, as "
-        "the kernel's rates differ. (d) How long it takes to lose half of the excess loss. The "
-        "lazy limit is not exact here: with a handful of heads the initial function grows along "
-        "with the weights, which still move by a fifth to a half of their length, and no scale "
-        "makes that less."
+        "The same random starts at different scales w, from small (dark) to large (light). (a) "
+        "Merged attention: its one plateau shortens with the logarithm of the scale. Dashed: the "
+        "theory of small starts (T10) at the scales where it applies, and of a frozen kernel at "
+        "the largest. (b) Separate attention: every plateau shortens in proportion to 1/w; "
+        "circles are the drops predicted by T13. At the largest scale both decay from the very "
+        "beginning, as a sum of exponentials with the rates of the initial kernel; in between, "
+        "the steps blur into one slow decay. (c) The smallest and the largest start, with time in "
+        "units of the time to half the loss: the large ones decay at once, and more slowly later, "
+        "as the rates of the kernel differ. (d) The time to half of the excess loss. The lazy "
+        "limit is not exact here: with a handful of heads the initial function grows along with "
+        "the weights, which still move by a fifth to a half of their length, and no scale reduces "
+        "that."
     )
     departures = (
         "gradient flow on the exact loss, where the authors descend on sampled prompts",
@@ -207,7 +208,7 @@ def _measured_drops(data: xr.Dataset) -> FloatArray:
 
 
 def _left(data: xr.Dataset, name: str = "loss") -> xr.DataArray:
-    """The share of the initial excess loss that is left."""
+    """The share left of the initial excess loss."""
     return (data[name] - data["loss"].isel(time=0)) / data["excess"] + 1
 
 
@@ -239,7 +240,7 @@ def _draw_small_separate(axes: PanelBuilder, data: xr.Dataset, tones: list[Float
 
 
 def _draw_decays(axes: PanelBuilder, data: xr.Dataset) -> None:
-    """The smallest and the largest start on one clock: a straight line is an exponential."""
+    """The smallest and the largest start in their own units of time; exponentials are straight."""
     for row, name in enumerate(_MODELS):
         one = data.sel(model=name).isel(seed=0)
         for end, width in ((0, 1.4), (-1, 2.6)):

@@ -22,7 +22,7 @@ from saddlescope.theory import algorithms
 from saddlescope.theory.in_context import InContextPredictor
 from saddlescope.trajectory import Trajectory
 
-# A start whose drops come early and lie apart.
+# A start whose drops come early and are well separated.
 _STARTED = staircase.STAIRCASE.replace(
     init_scale=0.02, until=20_000.0, points=1500, spacing="log", seeds=(4,)
 )
@@ -47,15 +47,15 @@ class LongContexts(AbstractFigure):
     source = "Zhang et al., equation 27 and section 3.4 (no figure of theirs)"
     text = (
         "Separate attention of rank one, trained at several context lengths N from the same "
-        "weights. What it computes in context on each plateau is compared on prompts that nobody "
-        "trained on with principal component regression on 0 to D components (on D: least "
-        "squares) and with one step of preconditioned descent. (a) The mean-square distance of "
-        "plateau m to regression on m components, as a share of the labels' power, falls as 1/N "
-        "(dashed). (b) So does the distance of each drop's height from its eigenvalue; dashed: T7. "
-        "(c) At the shortest context, every plateau against every algorithm; framed: the nearest. "
-        "At N = 31 the third plateau is nearer to one step of preconditioned descent, which is "
-        "what the model computes at its end at every N, than to regression on three components: "
-        "published is the limit of long contexts."
+        "weights. What it computes in context on each plateau is compared, on prompts not used in "
+        "training, with principal component regression on 0 to D components (D: least squares) "
+        "and with one step of preconditioned descent. (a) The mean-square distance of plateau m "
+        "from regression on m components, as a share of the labels' power, falls as 1/N (dashed). "
+        "(b) So does the difference between the height of each drop and its eigenvalue; dashed: "
+        "T7. (c) At the shortest context, every plateau against every algorithm; the nearest is "
+        "framed. At N = 31 the third plateau is nearer to one step of preconditioned descent, "
+        "which is what the model computes in the end at every N, than to regression on three "
+        "components: the published statement is the limit of long contexts."
     )
     seconds = 8.0
 
@@ -116,7 +116,7 @@ class LongContexts(AbstractFigure):
                 length * own[:, -1],
                 8.0,
             ).stated_in("Z section 3.4"),
-            # Of some hundred prompts a distance is known to some per cent.
+            # On some hundred prompts a distance is known to a few per cent.
             within(
                 "the distance of plateau m from regression on m components falls as 1/N: order "
                 "in N",
@@ -164,7 +164,7 @@ class LongContexts(AbstractFigure):
         return panels.grid(draws, data, 3, width=3.5, height=3.0).build()
 
     def _distances(self, run: Trajectory) -> FloatArray:
-        """Of what each plateau computes from every algorithm, as a share of the labels' power."""
+        """The distance of each plateau's predictor from every algorithm, over the labels' power."""
         task = of_kind(InContextRegression, run.setting.task)
         prompts, count = task.sample(self.prompts, seed=_DRAW), task.dimension
         known = {one.name: one for one in algorithms(task)}

@@ -32,13 +32,13 @@ QUICK_MERGED = MERGED.replace(seeds=2, points=200)
 
 
 def with_merged_heads(setting: Setting, heads: int) -> Setting:
-    """The setting with merged attention of so many heads in place of its model."""
+    """The setting with its model replaced by merged attention of this many heads."""
     shared = {name: getattr(setting.model, name) for name in fields_of(MergedAttention)}
     return setting.replace(model=MergedAttention(**{**shared, "heads": heads}))
 
 
 def course_times(task: AbstractData, init_scale: float, points: int) -> FloatArray:
-    """When to look at merged attention from a small start: closely through its drop, then ever
+    """When to record merged attention from a small start: densely through its drop, then ever
     more sparsely until it has converged (T10)."""
     usual = time_course(task, init_scale).time
     return np.interp(np.linspace(0, len(usual) - 1, points), np.arange(len(usual)), usual)
@@ -67,10 +67,10 @@ def map_distance(run: Trajectory, other: Trajectory) -> FloatArray:
 
 
 def block_numbers(watch: Watch, run: Trajectory) -> xr.Dataset:
-    """A run with all blocks, of which those that are left out elsewhere start at zero (T5).
+    """A run with all blocks, starting at zero those that are left out elsewhere (T5).
 
-    Over seed: `block_size`, the largest entry that they come to have, and `block_distance`, how far
-    the loss is from the one without them.
+    Over seed: `block_size`, the largest entry that these blocks reach, and `block_distance`, the
+    largest difference from the loss without them.
     """
     whole = watch.train("all-blocks", run.setting.replace(blocks="full"))
     names = [name for name in ("nu", "u", "kappa") if name in whole.dataset]

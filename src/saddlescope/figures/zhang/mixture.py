@@ -46,7 +46,7 @@ VARIED = (*FIXED, "share", "labels")
 LOSSES = {"training": "loss", "in_weight": "loss_in_weight", "in_context": "loss_in_context"}
 """The three losses of a mixture, and their names in a run."""
 
-# A measured curve on which the predicted one lies is wide enough to be seen beside it.
+# Measured curves are wide enough to be seen under the predicted ones.
 UNDER_THEORY: dict[str, Any] = {"linewidth": 2.2}
 
 # Between these depths below the zero function's loss a descent is still exponential: above the
@@ -99,7 +99,7 @@ def mixture_curves(watch: Watch, setting: Setting, shares: Sequence[float]) -> x
 
 
 def anchor_claims(data: xr.Dataset) -> tuple[Claim, ...]:
-    """Losses that are known without the statistics of all blocks: at the start, and at ρ = 0."""
+    """Losses known without the statistics of all blocks: at the start, and at ρ = 0."""
     zero, least = data["level_loss"].to_numpy()
     first = np.stack([data[name].isel(time=0) for name in LOSSES])
     pure = data.isel(share=data["share"].to_numpy() == 0, time=-1)
@@ -122,7 +122,7 @@ def anchor_claims(data: xr.Dataset) -> tuple[Claim, ...]:
 
 
 def mixture_mistakes() -> tuple[Mistake, ...]:
-    """Errors that training and the one head would share, and some that they would not."""
+    """Errors that training and the one head would share, and others that they would not."""
 
     def both(*names: str) -> list[str]:
         return [prefix + name for name in names for prefix in ("", "one_head_", "best_")]
@@ -168,10 +168,10 @@ def half_fall_times(data: xr.Dataset, name: str) -> FloatArray:
 
 
 def first_rates(data: xr.Dataset) -> FloatArray:
-    """At what rate the weights grow while the training loss is still near its start."""
+    """The growth rate of the weights while the training loss is still near its start."""
     depth = float(data["training"].max()) - data["training"].to_numpy()
     time = data["time"].to_numpy()
-    # One that starts beyond the first depth is followed from its start.
+    # A run that starts beyond the first depth is followed from its start.
     borders = [np.maximum(first_record(depth, at, rising=True), 0) for at in _EXPONENTIAL]
     rates = np.full(depth.shape[:2], np.nan)
     for index in np.ndindex(rates.shape):

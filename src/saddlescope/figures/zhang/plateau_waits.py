@@ -15,16 +15,16 @@ from saddlescope.trajectory import Trajectory
 TURNED = 0.1
 """A head has turned to its eigenvector once the speed of its value stays this close to T12's."""
 
-# Where the estimate is looked at, as shares of the wait.
+# Where the estimate is evaluated, as shares of the wait.
 _PROGRESS = np.linspace(0.0, 0.95, 39)
 
 
 def random_waits(run: Trajectory) -> xr.Dataset:
-    """A staircase of rank one, and over (seed, drop) how long the head that learns has waited.
+    """A staircase of rank one, with the wait of the head that learns, over (seed, drop).
 
     `estimated_wait` is τ/(λ_d² v) with its value v at the plateau's start (Z 68, 73), and
-    `estimate_ratio` that estimate over what is left, through the plateau. `rest_of_wait` begins
-    when the head has turned to its eigenvector; `predicted_rest` is that of one head (T12).
+    `estimate_ratio` the estimated over the actual time left, along the plateau. `rest_of_wait`
+    begins when the head has turned to its eigenvector; `predicted_rest` is that of one head (T12).
     """
     data = staircase_numbers(run)
     task, time, drops = run.setting.task, run.time, data["drop_time"].to_numpy()

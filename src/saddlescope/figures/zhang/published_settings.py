@@ -58,16 +58,17 @@ class PublishedSettings(AbstractFigure):
     title = "Figures 3 and 4 in the authors' own settings"
     source = "Zhang et al., Figures 3 and 4 (arXiv v1), in the conventions of their code"
     text = (
-        "(a, b) Figure 3 as published: all blocks, each entry of a weight drawn with deviation "
-        ".01 over the root of the number of its entries, attention not divided by N, gradient "
-        "descent at .02, on the population and on 5000 prompts through their statistics (T6: the "
-        "same steps as on the prompts). The published runs end at the vertical line, after 10 001 "
-        "steps; the fourth drop comes after it in every run, at 26 000 steps or so in the median. "
-        "Data move the first drops by a few per cent and the last by more. The random blocks make "
-        "drops come sooner: ν_i u_iᵀ is a part of the map beside v_i U_i. "
-        "(c, d) Figure 4's scale, 5e-3, and its 80 000 prompts: the loss on the population (thin) "
-        "and on data (wide), in flow time, from the weights that are the same once attention is "
-        "divided by N. The conspicuous plateaus are at multiples of R on data as well."
+        "(a, b) Figure 3 as published: all blocks, each entry of a weight drawn with standard "
+        "deviation .01 over the root of its number of entries, attention not divided by N, "
+        "gradient descent at rate .02, on the population and on 5000 prompts through their "
+        "statistics (T6: the same steps as on the prompts). The published runs end at the "
+        "vertical line, after 10 001 steps; the fourth drop comes later in every run, at about 26 "
+        "000 steps in the median. Training on data moves the first drops by a few per cent and "
+        "the last by more. The random blocks make drops come sooner: ν_i u_iᵀ adds to v_i U_i in "
+        "the map. (c, d) The scale of Figure 4, 5e-3, and its 80 000 prompts: the loss on the "
+        "population (thin) and on data (wide), in flow time, from the weights that are equivalent "
+        "once attention is divided by N. On data too, the conspicuous plateaus are at multiples "
+        "of R."
     )
     departures = (
         "the draws are ours: the authors' random numbers are not known",

@@ -29,7 +29,7 @@ RANKS = STAIRCASE.replace(
     heads=9,
     spectrum="power:8:1",
     until=150_000.0,
-    # A seed rests once its loss is so close to the least one, as a share of the whole descent.
+    # A seed stops once its loss is this close to the least one, as a share of the whole descent.
     converged=1e-4,
     points=1000,
     weights=False,
@@ -49,14 +49,14 @@ It was chosen on these runs, in the gap that they show: of some 890 plateaus at 
 multiples of R the longest lasted .14, half of those at multiples over .3.
 """
 
-# The grid of records is logarithmic and begins at this share of the run, before the first drop.
+# Records are logarithmic and begin at this share of the run, before the first drop.
 _FIRST_RECORD = 1 / 300
 # Where the drawn clock begins, and the losses that are marked.
 _FIRST_SHOWN = 1e3
 _TICKS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 # What is known of a plateau's loss: the rest that `converged` leaves of the last step is .003.
 _LEVEL_TOLERANCE = 0.005
-# By chance two heads rise together: of the plateaus at multiples of R so many are long, or more.
+# Two heads can rise together by chance: at least this share of plateaus at multiples is long.
 _MOST = 0.75
 
 
@@ -71,9 +71,9 @@ def train_ranks(
     """Train each rank; losses, drop times and plateaus over (rank, seed), missing ones NaN.
 
     Records are at logarithmic times. `plateau_share[rank, seed, plateau]` is how long each plateau
-    lasts, between the midway crossings before and after it, as a share of the time at its end. One
-    that outlasts the run counts up to the run's end if it is conspicuous by then; if not, nothing
-    is known of it. `law` has the levels where the setting's task is data; `name` that of the runs.
+    lasts, between the midway crossings before and after it, as a share of the time at its end. A
+    plateau that outlasts the run counts up to the end of the run if it is conspicuous by then; else
+    it is missing. `law` gives the levels if the setting's task is data; `name` names the runs.
     """
     levels, until = plateau_losses(law or setting.task), setting.method.end
     recorded = on_logarithmic_grid(setting, _FIRST_RECORD, setting.record.points)
@@ -130,8 +130,8 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
     multiple = is_multiple(data, "plateau")
     begin = f"{where}: " if where else ""
     long, short = share > CONSPICUOUS, share <= CONSPICUOUS
-    # Late in a run the lengths that are known are mostly of short plateaus, since the long ones
-    # have not ended: what is unknown must not be left out of the count.
+    # Late in a run mostly the lengths of short plateaus are known, since the long ones have not
+    # ended: those that are missing must not be left out of the count.
     most_long, most_short = (kind.sum(axis=1) > share.shape[1] / 2 for kind in (long, short))
     settled = most_long | most_short
     at_multiples = (long | short) & multiple[:, None]
@@ -146,8 +146,8 @@ def share_claims(data: xr.Dataset, where: str = "") -> tuple[Claim, ...]:
             "plateaus as predicted",
         ).stated_in("Z section 5, E.4"),
         at_least(
-            f"{begin}share of the plateaus at multiples of R that last so long, over all runs of "
-            "each rank",
+            f"{begin}share of the plateaus at multiples of R that last over {CONSPICUOUS:.0%} of "
+            "the time at their end, over all runs of each rank",
             (long & at_multiples).sum(axis=(1, 2)) / at_multiples.sum(axis=(1, 2)),
             _MOST,
         ),

@@ -51,17 +51,18 @@ class Softmax(AbstractFigure):
     title = "Softmax attention: one drop merged, several separate"
     source = "Zhang et al., Figure 5 (ICML 2025): Figures 1 and 3 with softmax"
     text = (
-        "Softmax attention trained by gradient descent on prompts (solid) beside linear attention "
-        "from the same weights on the same prompts (dotted). (a) Merged: one drop. (b) Separate: "
-        "a staircase, whose plateaus lie a little above those of linear attention (dashed). (c) "
-        "What the heads of one seed have learned along each eigenvector, by the softmax's first "
-        "order in its scores, W = Σ v_i U_i: one eigenvector a drop, the strongest first. No "
-        "theory gives these times: the first drop comes about when linear attention's does, later "
-        "ones sooner. Each prompt is there twice, with query and target reversed the second time: "
-        "in a plain sample the mean label, which softmax returns while its weights are small, "
-        "correlates with the target by chance, and that drives all values at once, long before "
-        "the first drop is due. The blocks that are zero in expectation are left out, as in "
-        "Figures 1 and 3; trained on a sample they fit its noise and blur the later plateaus."
+        "Softmax attention trained by gradient descent on prompts (solid), next to linear "
+        "attention from the same weights on the same prompts (dotted). (a) Merged: one drop. (b) "
+        "Separate: a staircase, with plateaus a little above those of linear attention (dashed). "
+        "(c) What the heads of one seed have learned along each eigenvector, to first order of "
+        "the softmax in its scores, W = Σ v_i U_i: one eigenvector per drop, the strongest first. "
+        "No theory gives these times: the first drop comes at about the time of linear "
+        "attention's, later ones sooner. Each prompt occurs twice, the second time with query and "
+        "target reversed: in a plain sample the mean label, which softmax returns while its "
+        "weights are small, correlates with the target by chance, and this drives all values at "
+        "once, long before the first drop is due. The blocks that are zero in expectation are "
+        "left out, as in Figures 1 and 3; trained on a sample they fit its noise and blur the "
+        "later plateaus."
     )
     departures = (
         "each prompt is there twice, with query and target reversed the second time",
@@ -113,7 +114,7 @@ class Softmax(AbstractFigure):
                 np.full(seeds, dimension),
                 "seeds drop so often",
             ).stated_in("Z Figure 5 (ICML 2025)"),
-            # The standard error of the labels' power over so many prompts, three times.
+            # Three standard errors of the labels' power over this many prompts.
             relatively_within(
                 "every run begins at the power of the labels, tr Λ",
                 first,
@@ -197,7 +198,7 @@ def _first_order(run: Trajectory, basis: FloatArray) -> FloatArray:
 def _numbers(name: str, softmax: Trajectory, linear: Trajectory, shares: FloatArray) -> xr.Dataset:
     """Losses, their plateaus and what was learned, of one parametrisation."""
     levels, reference = (_plateaus(run, shares.shape[-1]) for run in (softmax, linear))
-    # The linear seed that came furthest shows the most levels.
+    # The linear seed that has come furthest shows the most levels.
     furthest = int(np.isfinite(reference).sum(axis=1).argmax())
     time, time_axis = softmax.time, f"{name}_time"
     first = [stages(row, time).drops[0].time for row in softmax.loss]

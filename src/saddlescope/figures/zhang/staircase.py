@@ -62,9 +62,9 @@ def initial_scale(setting: Setting) -> float:
 
 
 def on_logarithmic_grid(setting: Setting, first_share: float, points: int) -> Setting:
-    """The setting recorded at logarithmic times from that share of the run on.
+    """The setting recorded at logarithmic times from this share of the run on.
 
-    Drops of unlike times are found on one grid if it is logarithmic.
+    A logarithmic grid resolves drops at very different times.
     """
     end = setting.method.end
     return setting.replace(at=np.geomspace(first_share * end, end, points))
@@ -79,7 +79,7 @@ def predicted_drop_times(setting: Setting, seed: int) -> FloatArray:
 
 
 def padded_loss(run: Trajectory, time: FloatArray) -> FloatArray:
-    """Each seed's loss at all of these times: a run whose seeds have all converged ends early."""
+    """Each seed's loss at all of these times; a run whose seeds have all converged ends early."""
     return np.pad(run.loss, ((0, 0), (0, len(time) - len(run.time))), mode="edge")
 
 
@@ -92,26 +92,26 @@ def learned_share(run: Trajectory, amplitude: FloatArray, basis: FloatArray) -> 
 
 
 def timing_claims(data: xr.Dataset, tolerance: float) -> tuple[Claim, ...]:
-    """Drops come when T13 says, or not at all where it says so; what is conserved stays (T14)."""
+    """Drops come when T13 predicts, if at all; conserved quantities stay constant (T14)."""
     name = "drops come at the times predicted from the initial weights alone (T13)"
     return (timing_claim(name, data, tolerance), missing_claim(data), conserved_claim(data, "Z 79"))
 
 
 def conserved_claim(data: xr.Dataset, source: str = "") -> Claim:
-    """What gradient flow conserves does not drift by more than the solver's own error."""
+    """Conserved quantities drift by no more than the solver's own error."""
     name = "conserved quantities stay constant (T14): largest drift"
     return at_most(name, data["conserved_drift"], CONSERVED).stated_in(source)
 
 
 def timing_claim(name: str, data: xr.Dataset, tolerance: float) -> Claim:
-    """The drops that come, come when predicted from the initial weights alone (T13)."""
+    """The drops that come do so at the times predicted from the initial weights alone (T13)."""
     measured, predicted = data["drop_time"].to_numpy(), data["predicted_drop_time"].to_numpy()
     seen = np.isfinite(measured)
     return relatively_within(name, measured[seen], predicted[seen], tolerance)
 
 
 def missing_claim(data: xr.Dataset) -> Claim:
-    """The drops that do not come are those of which T13 says so."""
+    """The drops that do not come are those that T13 predicts not to come."""
     return equal(
         "the drops that do not come by the end of the run are those predicted not to (T13)",
         np.isfinite(data["drop_time"]),
@@ -189,7 +189,7 @@ def winning_heads(data: xr.Dataset) -> FloatArray:
 
 
 def midway(levels: FloatArray) -> FloatArray:
-    """The losses at which drops between levels are timed."""
+    """The losses at which drops between levels are timed, midway between them."""
     return (levels[:-1] + levels[1:]) / 2
 
 

@@ -25,7 +25,7 @@ def read_objects(
     rows = [row for number, one in objects for row in columns.rows(number, one)]
     without = len(objects) - len({row.number for row in rows})
     if without:
-        notes.append(f"{without} of {len(objects)} rows hold no such loss")
+        notes.append(f"{without} of {len(objects)} rows without this loss, left out")
     return rows, [*notes, columns.note]
 
 
@@ -53,8 +53,8 @@ def _objects(text: str) -> tuple[list[tuple[int, dict[str, object]]], list[str]]
     elif isinstance(whole, dict) and whole and all(isinstance(v, list) for v in whole.values()):
         longest = max(map(len, whole.values()))
         whole = [
-            {name: values[place] for name, values in whole.items() if place < len(values)}
-            for place in range(longest)
+            {name: values[index] for name, values in whole.items() if index < len(values)}
+            for index in range(longest)
         ]
     entries = whole if isinstance(whole, list) else [whole]
     return [(n, _flat(one)) for n, one in enumerate(entries, 1) if isinstance(one, dict)], []

@@ -88,18 +88,18 @@ def read_log(
     >>> curve.steps.tolist(), curve.losses.tolist(), curve.notes
     ([1.0, 3.0], [3.0, 2.5], ('row 3: no finite loss, left out',))
     """
-    place = as_path("log", path)
-    if not place.exists():
-        raise InvalidInput("log", str(place), "there is no such file or folder")
+    source = as_path("log", path)
+    if not source.exists():
+        raise InvalidInput("log", str(source), "there is no such file or folder")
     chosen = partial(choose, loss=column, step=step_column, run=run_column)
-    events = event_files(place)
+    events = event_files(source)
     if events:
-        rows, notes = read_events(place, events, chosen)
-    elif place.is_dir():
-        raise InvalidInput("log", str(place), "must be a file, or hold TensorBoard's event files")
+        rows, notes = read_events(source, events, chosen)
+    elif source.is_dir():
+        raise InvalidInput("log", str(source), "must be a file, or hold TensorBoard's event files")
     else:
-        text = _text(place)
-        rows, notes = (read_objects if _is_json(text) else read_table)(place, text, chosen)
+        text = _text(source)
+        rows, notes = (read_objects if _is_json(text) else read_table)(source, text, chosen)
     runs, about = parted(rows)
     curves = []
     for name, own in runs.items():
@@ -109,8 +109,8 @@ def read_log(
         else:
             about = [*about, f"{name or 'the run'} holds no finite loss"]
     if not curves:
-        raise InvalidInput("log", str(place), "holds no finite loss")
-    return Log(place, tuple(curves), (*notes, *about))
+        raise InvalidInput("log", str(source), "holds no finite loss")
+    return Log(source, tuple(curves), (*notes, *about))
 
 
 def _text(path: Path) -> str:

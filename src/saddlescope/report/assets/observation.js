@@ -358,7 +358,7 @@
 
   const drawn = [];
   if (runs.some((run) => run.loss.steps.length)) {
-    drawn.push(new Chart(top, "loss, its plateaus and drops", lossCurves,
+    drawn.push(new Chart(top, "loss, with its plateaus and drops", lossCurves,
       { wide: true, stages: true }));
   }
   const heatMaps = runs.map((run) => new HeatMap(maps, run));
@@ -380,7 +380,7 @@
     const head = `head ${state.layer}.${state.head}`;
     course.heading.textContent = `${state.measure} of ${head}`;
     drifts.forEach(([name, chart]) => {
-      chart.heading.textContent = `${name} of ${head}: turned since the record before`;
+      chart.heading.textContent = `${name} of ${head}: turned since the previous record`;
     });
     spectra.forEach(([name, chart]) => {
       chart.heading.textContent = `${name.toUpperCase()} singular values of ${head}`;
