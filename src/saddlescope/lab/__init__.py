@@ -1,4 +1,4 @@
-"""The lab: a page on which the task and the model change under one's hands, and theory answers."""
+"""The lab: a page on which you change the task and the model, and training and theory answer."""
 
 from saddlescope.lab._open import open_lab
 

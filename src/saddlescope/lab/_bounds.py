@@ -1,4 +1,4 @@
-"""Which settings the lab takes: the range of every field, and why others are refused."""
+"""Which settings the lab takes: the range of every field, and the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
+from saddlescope import theory
+from saddlescope.attention import RandomStart
 from saddlescope.checks import number, whole_number
-from saddlescope.dynamics import PaddedShape
-from saddlescope.errors import InvalidInput
+from saddlescope.dynamics import GradientFlow, PaddedShape
+from saddlescope.errors import InvalidInput, TheoryDoesNotApply
 from saddlescope.setting import Setting
 from saddlescope.setting.plain import Plain, check_format
-from saddlescope.task import TaskPool
+from saddlescope.task import InContextRegression, TaskPool
 
 POINTS = 401
-"""Points of a record at most."""
+"""The most points that a record may have."""
 
 SMALL = PaddedShape(dimension=4, heads=5, rank=1, seeds=8, points=POINTS)
 LARGE = PaddedShape(dimension=8, heads=9, rank=4, seeds=4, points=POINTS, groups=2)
-"""The two shapes that all settings are padded to, so that none compiles anew."""
+"""The two shapes that all settings are padded to, so that none needs a program of its own."""
 
 MOST_SEEDS = 8
-# Of full blocks a step takes a product with all pairs of D³ + D² + D features.
+# With full blocks a step takes a product with all pairs of D³ + D² + D features.
 _MOST_BLOCK_STEPS = 200_000
+# Explicit steps of a flow in the large shape: with more ahead of it, it turns to the method for
+# stiff equations, whose first few steps take longer there than a run may (measured).
+_MOST_FLOW_STEPS = 100_000
+# Of the stable learning rate: the longest explicit step at a fixed point.
+_LONGEST_STEP = 3.25
+_LOW_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Range:
     whole: bool = False
 
     def check(self, field: str, value: Plain) -> None:
-        """Raise where a value is outside."""
+        """Raise if a value is outside."""
         try:
             given = whole_number(field, value, 0) if self.whole else number(field, value)
         except InvalidInput:
@@ -56,7 +64,7 @@ class Choice:
     values: tuple[str | bool | int | None, ...]
 
     def check(self, field: str, value: Plain) -> None:
-        """Raise where a value is none of them."""
+        """Raise if a value is none of them."""
         if isinstance(value, list | dict) or value not in self.values:
             words = ", ".join(str(one).lower() if one is None else str(one) for one in self.values)
             raise InvalidInput(field, value, f"the lab takes {words}")
@@ -64,37 +72,37 @@ class Choice:
 
 @dataclass(frozen=True)
 class Falling:
-    """A list of numbers in falling order."""
+    """A list of numbers in descending order."""
 
     low: float
     high: float
     most: int
 
     def check(self, field: str, value: Plain) -> None:
-        """Raise where a value is no such list."""
+        """Raise if a value is no such list."""
         if not isinstance(value, list) or not 1 <= len(value) <= self.most:
             raise InvalidInput(field, value, f"the lab takes a list of 1 to {self.most} numbers")
-        for place, one in enumerate(value):
-            Range(self.low, self.high).check(f"{field}[{place}]", one)
+        for index, one in enumerate(value):
+            Range(self.low, self.high).check(f"{field}[{index}]", one)
         if value != sorted(value, reverse=True):
             raise InvalidInput(field, value, "the lab takes eigenvalues in falling order")
 
 
 class Law:
-    """The law of the inputs."""
+    """The distribution of the inputs."""
 
     names = ("gaussian", "rademacher", "uniform", "laplace", "student:5")
 
     def check(self, field: str, value: Plain) -> None:
-        """Raise where the lab does not offer it."""
+        """Raise if the lab does not offer it."""
         Choice(self.names).check(field, value)
 
 
 class Pool:
-    """The fixed tasks: one, drawn as `TaskPool` draws it, by their number or written out."""
+    """The fixed tasks: a single one, as `TaskPool` draws it, given as 1 or written out."""
 
     def check(self, field: str, value: Plain) -> None:
-        """Raise where there is another, or several."""
+        """Raise if it is another one, or if there are several."""
         drawn = [
             TaskPool([1.0] * size, 1, tasks=1).tasks.tolist()
             for size in range(1, LARGE.dimension + 1)
@@ -105,7 +113,7 @@ class Pool:
 
 Bound: TypeAlias = Range | Choice | Falling | Law | Pool
 
-# Not rmsprop: rounding decides where it ends, and a padded run rounds otherwise.
+# Not rmsprop: rounding decides where it ends, and a padded run rounds differently.
 OPTIMISERS = ("adam", "sgd", "adagrad", "lion")
 
 _STEPS = Range(1, 1_000_000, whole=True)
@@ -177,7 +185,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Bound]]] = {
         }
     },
 }
-"""For each part of a setting the kinds that the lab takes, and for each of their fields a bound."""
+"""For each part of a setting the kinds that the lab takes, with a bound for each field."""
 
 
 def limits() -> dict[str, object]:
@@ -197,10 +205,10 @@ def limits() -> dict[str, object]:
 
 
 def read_setting(values: Plain) -> Setting:
-    """The setting that plain values describe, where the lab takes it.
+    """The setting that plain values describe, if the lab takes it.
 
-    Every field is looked at before anything is built of it, so that no value can ask for more than
-    a message holds.
+    Every field is checked before anything is built from it, so that no value can ask for more
+    memory than a message holds.
 
     >>> read_setting({"model": {"kind": "separate", "heads": 40}})
     Traceback (most recent call last):
@@ -223,16 +231,16 @@ def read_setting(values: Plain) -> Setting:
 
 
 def with_points_of_page(setting: Setting) -> Setting:
-    """The setting with no more points than the page draws."""
+    """The setting with at most as many points as the page draws."""
     return setting.replace(points=POINTS) if setting.record.points > POINTS else setting
 
 
 def check_setting(setting: Setting) -> None:
-    """Raise where the lab does not take a setting, or could not describe it in its address."""
+    """Raise if the lab does not take a setting, or could not write it into its address."""
     arrays: dict[str, object] = {}
     values = setting.to_dict(arrays)  # type: ignore[arg-type]
     if arrays:
-        raise InvalidInput("setting", setting, "holds data: the lab takes laws alone")
+        raise InvalidInput("setting", setting, "holds data: the lab takes distributions only")
     read_setting(values)
 
 
@@ -273,9 +281,38 @@ def _check_part(part: str, value: Plain) -> None:
 
 
 def _check_whole(setting: Setting) -> None:
-    """What fields do not say by themselves: how long full blocks take."""
-    if getattr(setting.model, "blocks", "reduced") == "reduced":
-        return
+    """Check what no field says by itself: how long a run takes."""
+    if isinstance(setting.method, GradientFlow) and padded_shape(setting) is LARGE:
+        _check_large_flow(setting, setting.method)
+    if getattr(setting.model, "blocks", "reduced") == "full":
+        _check_blocks(setting)
+
+
+def _check_large_flow(setting: Setting, method: GradientFlow) -> None:
+    if method.solver == "stiff":
+        large = "the lab takes auto and explicit with more than 4 eigenvalues, 5 heads or rank 1"
+        raise InvalidInput("method.solver", method.solver, large)
+    assert isinstance(setting.init, RandomStart)
+    assert isinstance(setting.task, InContextRegression | TaskPool)
+    # How steep it is at a fixed point, and at a start with large weights.
+    strongest = float(setting.task.spectrum.eigenvalues[0])
+    steepness = max(1 / _stable_rate(setting), strongest**3 * setting.init.init_scale**4)
+    most = float(f"{_MOST_FLOW_STEPS * _LONGEST_STEP / steepness:.1e}")
+    if method.until > most:
+        reason = f"with more than 4 eigenvalues, 5 heads or rank 1 the lab takes {most:g} at most"
+        raise InvalidInput("method.until", method.until, reason)
+
+
+def _stable_rate(setting: Setting) -> float:
+    """The stable learning rate (T21); a low one where it has no closed form."""
+    try:
+        found = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
+    except TheoryDoesNotApply:
+        return _LOW_RATE
+    return found.stable_learning_rate or _LOW_RATE
+
+
+def _check_blocks(setting: Setting) -> None:
     dimension, end = setting.task.dimension, setting.method.end
     sizes = {
         "task.dimension": (dimension, SMALL.dimension),

@@ -27,7 +27,7 @@ def as_address(setting: Setting) -> str:
 
 
 def as_command(setting: Setting) -> str:
-    """The command that carries the setting out.
+    """The command that runs the setting.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -43,7 +43,7 @@ def as_command(setting: Setting) -> str:
 
 
 def as_python(setting: Setting) -> str:
-    """Code that carries the setting out.
+    """Code that runs the setting.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)
@@ -76,7 +76,7 @@ def as_python(setting: Setting) -> str:
 
 
 def _arguments(setting: Setting, part: str) -> str:
-    """The fields of a part that are not what they are by default, as they are called with."""
+    """The fields of a part that differ from their defaults, as keyword arguments."""
     return ", ".join(f"{name}={value!r}" for name, value in _fields(setting, part).items())
 
 
@@ -100,7 +100,7 @@ def _seeds(setting: Setting) -> Plain:
 
 
 def _texts(setting: Setting) -> dict[str, str]:
-    """Kinds and fields as the command line takes them; what is so by default is left out."""
+    """Kinds and fields as the command line takes them, without those that have their default."""
     kinds = {part: kind_name(type(getattr(setting, part))) for part in _PARTS[:3]}
     chosen: dict[str, Plain] = {}
     for part in _PARTS:

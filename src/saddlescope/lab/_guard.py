@@ -1,4 +1,4 @@
-"""Who may ask: Host, Origin and token of every request are looked at before anything answers."""
+"""Access control: Host, Origin and token of every request are checked before anything answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 COOKIE = "saddlescope_lab"
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-# What a page may load and talk to: this server alone; and who may show it in a frame.
+# The page may load from and talk to this server only; local pages may show it in a frame.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone.
+    """Whether an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
     (True, False)
@@ -44,17 +44,17 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """An application behind checks.
+    """An application behind access checks.
 
-    The Host must be a name that this server has, so that no other name can be bound to it. An
-    Origin, which every page sends with what it does elsewhere, must be this server's; a WebSocket
-    must have one. Where there is a token, the address of the page or its cookie must hold it.
+    The Host must be a name of this server, which defeats DNS rebinding. An Origin, which browsers
+    send with cross-site requests, must be this server's; a WebSocket must have one. If there is a
+    token, the address of the page or its cookie must hold it.
     """
 
     def __init__(self, application: Application, host: str, port: int, token: str | None) -> None:
         self._application = application
         self._names = {*_LOOPBACK_NAMES, host}
-        # Reached by whatever address a machine has; the token keeps others out.
+        # Any address of the machine may be used; the token keeps others out.
         self._takes_addresses = not is_loopback(host)
         self._port = port
         self._token = token

@@ -15,9 +15,9 @@ def open_lab(
 ) -> Lab:
     """Serve the lab on this machine, open at a setting; in a notebook it shows in the cell.
 
-    `port` is any free one where the usual one is taken. The page records 401 points at most. Unless
-    told not to `warm_up`, the lab compiles what its controls can reach in the background. It is
-    served until it is closed, or until the process ends.
+    Without a `port` it takes the usual one, or any free one if that is taken. The page records at
+    most 401 points. With `warm_up`, the lab compiles in the background what its controls can reach.
+    It is served until it is closed, or until the process ends.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.4, .3], context_length=31)

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from importlib import resources
 
-# The one copy of uPlot, which reports use too. The path is that of a folder: no report is loaded.
+# The one copy of uPlot, which reports use too. It is read from its folder: no report is imported.
 _VENDORED = ("report", "assets")
 _VENDORED_FILES = ("uPlot.iife.min.js", "uPlot.min.css")
 _TYPES = {
@@ -57,9 +57,9 @@ def modules() -> list[str]:
 
 @cache
 def self_contained() -> str:
-    """The page as one file without a run, which the page itself puts in when it is saved.
+    """The page as one file, without a run: the page itself adds it when it is saved.
 
-    Modules become data in a map of imports, so that no build step is needed.
+    Modules become data URLs in an import map, so that no build step is needed.
     """
     known = files()
     imports = {f"lab/{name}": _as_address(_with_names(name)) for name in modules()}
@@ -77,7 +77,7 @@ def self_contained() -> str:
 
 
 def _with_names(module: str) -> str:
-    """A module that imports others by the names that they have in the map."""
+    """A module that imports others by their names in the map."""
     folder = posixpath.dirname(module)
 
     def name(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the page shows of the theory: at once, before a run answers."""
+"""What theory says about a setting: shown at once, before the run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from saddlescope.task import AbstractTask, InContextRegression
 from saddlescope.theory.landscape.graph import visited_in_turn
 from saddlescope.theory.parametrisation import is_merged
 
-# Heads that stand for the law of the first drop: the page's curve is good to a few per cent.
+# Heads sampled for the law of the first drop: the curve is accurate to a few per cent.
 _LAW_HEADS = 4096
 _LAW_POINTS = 160
 _LAW_ENDS = (0.002, 0.98)
 _SHARES = 200
-# Prompts on which the model is set beside the algorithms.
+# Prompts on which the model is compared with the algorithms.
 _PROBES = 256
-# The curve of one head: where it begins, and times about half-way down, denser there.
+# The curve of one head: where it begins, and times that are denser half-way down the drop.
 _COURSE_BEGIN = 1e-3
 _COURSE_TIMES = 4 * np.sinh(np.linspace(-6.2, 2.4, 160))
 
@@ -36,7 +36,7 @@ Arrays = dict[str, AnyArray]
 
 
 def predicted(setting: Setting) -> tuple[Values, Arrays]:
-    """Levels, fixed points, drop times, modes and starts; notes where the theory is silent."""
+    """Levels, fixed points, drop times and modes; notes say where the theory is silent."""
     separate = not is_merged(setting.model)
     found = predict_on(
         _landscape(setting.without_start), setting, "quadrature" if separate else None
@@ -85,12 +85,12 @@ def predicted(setting: Setting) -> tuple[Values, Arrays]:
 
 @lru_cache(maxsize=64)
 def _landscape(setting: Setting) -> Landscape:
-    """What a drag of the start's scale leaves as it is."""
+    """What does not depend on the start, and stays while its scale is dragged."""
     return find_landscape(setting)
 
 
 def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays]:
-    """The density of the first drop's time over random starts, or why there is none."""
+    """The density of the first drop's time over random starts, or the reason why there is none."""
     try:
         law = _law(setting)
     except TheoryDoesNotApply as reason:
@@ -103,11 +103,11 @@ def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays]:
 
 
 def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
-    """A curve without the noise that so few heads leave: a bell about each of 200 equal shares."""
+    """A curve without the noise of so few heads: a sum of bells, one for each of 200 quantiles."""
     shares = (np.arange(_SHARES) + 0.5) / _SHARES
     centres = law.quantiles(shares)
     low, high = np.quantile(centres, [0.25, 0.75])
-    # Silverman's rule, on a spread that a long tail does not widen.
+    # Silverman's rule, with a spread that a long tail does not widen.
     width = 0.9 * float(high - low) / 1.34 * _SHARES**-0.2
     bells = np.exp(-(((times[:, None] - centres) / width) ** 2) / 2)
     density: FloatArray = bells.sum(1) / (_SHARES * width * np.sqrt(2 * np.pi))
@@ -115,7 +115,7 @@ def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:
 
 
 def _law(setting: Setting) -> theory.DropTimeLaw:
-    """The law at the scale of a setting: all scales share the heads that stand for it."""
+    """The law at the scale of a setting; all scales share the same sampled heads."""
     if is_merged(setting.model):
         raise TheoryDoesNotApply("this law is known for separate keys and queries only")
     if not isinstance(setting.task, InContextRegression):
@@ -130,7 +130,7 @@ def _law(setting: Setting) -> theory.DropTimeLaw:
 
 @lru_cache(maxsize=64)
 def _unit_law(model: str, task: str) -> theory.DropTimeLaw:
-    """The law at scale one of a model and a task, which are given as JSON."""
+    """The law at scale one of a model and a task, given as JSON."""
     own_model, own_task = read("model", json.loads(model)), read("task", json.loads(task))
     assert isinstance(own_model, AbstractAttention)
     assert isinstance(own_task, AbstractTask)
@@ -138,13 +138,13 @@ def _unit_law(model: str, task: str) -> theory.DropTimeLaw:
 
 
 def prompts_and_algorithms(setting: Setting, seed: int) -> tuple[Values, Arrays]:
-    """Fresh prompts, and what every algorithm of section 5 makes of them.
+    """Fresh prompts, and the answers of every algorithm of section 5.
 
-    The page has the model's own answer, βᵀW x_q, from its weights. The first prompt is shown whole.
+    The page computes the model's answer, βᵀW x_q, from its weights. It shows the first prompt.
     """
     task = setting.task
     if not isinstance(task, InContextRegression):
-        raise TheoryDoesNotApply("the algorithms are those of fresh tasks")
+        raise TheoryDoesNotApply("the algorithms are known for fresh tasks only")
     drawn = task.sample(_PROBES, seed=seed)
     known = theory.algorithms(task)
     arrays = {

@@ -1,8 +1,8 @@
-"""What page and server say to one another: JSON requests, binary frames in answer.
+"""What page and server send to each other: JSON requests, and binary frames in answer.
 
-A frame is the length of its header in four bytes (little-endian), the header as JSON, filled up
-with spaces to a multiple of eight, and the arrays that the header names, one after another: the
-page looks at them where they lie. Numbers that may not be finite are in arrays only.
+A frame is the length of its header in four bytes (little-endian), the header as JSON, padded with
+spaces to a multiple of eight, and the arrays that the header names, one after another: the page
+reads them in place. Numbers that may not be finite are in arrays only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saddlescope.checks import AnyArray
 from saddlescope.setting.plain import Plain
 
 LONGEST_MESSAGE = 32_768
-"""Bytes of a request at most: a setting takes less than one thousand."""
+"""The most bytes of a request: a setting takes less than one thousand."""
 
 _LENGTH = struct.Struct("<I")
 _ALIGNMENT = 8
@@ -46,25 +46,25 @@ class Kind(StrEnum):
 
 
 class Malformed(Exception):
-    """A message that no page of ours sends."""
+    """A message that the page never sends."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a page asks for; `number` counts its requests, and is in every frame that answers."""
+    """What a page asks for; `number` counts its requests, and every frame in answer repeats it."""
 
     asked: Asked
     number: int
     setting: Plain
-    """Plain values, which are not looked at yet."""
+    """Plain values, not checked yet."""
     seed: int
-    """Of the prompts that are drawn."""
+    """The seed with which prompts are drawn."""
     shown: int | None = None
-    """The place of the seed whose run is sent before that of all; None to have all at once."""
+    """The index of the seed whose run is sent before the others; None to have all at once."""
 
 
 def read_request(message: str | bytes | None) -> Request:
-    """The request that a message is.
+    """The request in a message.
 
     >>> read_request('{"ask": "run", "number": 3, "setting": {}}').number
     3
@@ -88,7 +88,7 @@ def read_request(message: str | bytes | None) -> Request:
 def write_frame(
     kind: Kind, number: int, values: Mapping[str, object], arrays: Mapping[str, AnyArray]
 ) -> bytes:
-    """A frame with plain values and arrays: float32 as they are, all else as float64.
+    """A frame with plain values and arrays: float32 as it is, anything else as float64.
 
     >>> frame = write_frame(Kind.RUN, 3, {"share": .5}, {"loss": np.zeros((2, 4))})
     >>> header, held = read_frame(frame)

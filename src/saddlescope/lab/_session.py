@@ -1,4 +1,4 @@
-"""One connection: what it asks for is answered frame by frame, and a newer request wins."""
+"""One connection: its requests are answered frame by frame, and a newer one cancels the older."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("saddlescope")
 
 _THREADS = 16
-# Seconds that a run lets its prediction go before it. With none each keeps the other from Python
-# (measured: predictions after 45 ms, not 32); with more the run waits while a core is free.
+# Seconds by which a prediction starts before its run. With none, the two compete for the
+# interpreter (measured: predictions after 45 ms, not 32); with more, the run waits in vain.
 _HEAD_START = 0.005
-# What RFC 6455 calls data that cannot be accepted.
+# RFC 6455: data that cannot be accepted.
 _UNSUPPORTED = 1003
 
 Post = Callable[[Kind, int, dict[str, object], dict[str, AnyArray]], None]
 
 
 class Engine:
-    """What answers the requests of all connections."""
+    """Answers the requests of all connections."""
 
     def __init__(self) -> None:
         self.simulator = Simulator(Turns(count_cores()))
@@ -50,7 +50,7 @@ class Engine:
         self._beside = ThreadPoolExecutor(_THREADS, thread_name_prefix="saddlescope-lab-beside")
 
     def submit(self, request: Request, post: Post, button: StopButton) -> Future[None]:
-        """Begin to answer a request; frames are posted as they come."""
+        """Begin to answer a request; frames are posted as they are ready."""
         return self._threads.submit(self._answer, request, post, button)
 
     def warm_up(self) -> Future[None]:
@@ -78,9 +78,9 @@ class Engine:
             field = reason.field if isinstance(reason, InvalidInput) else None
             give(Kind.REFUSED, {"reason": str(reason), "field": field, "asked": request.asked}, {})
         except Exception as problem:
-            # Whatever one simulation runs into costs nobody else anything.
+            # A failure in one simulation must not affect the others.
             log.warning("a request of the lab failed: %s", problem, exc_info=True)
-            reason_text = f"it failed: {type(problem).__name__}: {problem}"
+            reason_text = f"the request failed: {type(problem).__name__}: {problem}"
             give(Kind.REFUSED, {"reason": reason_text, "field": None, "asked": request.asked}, {})
 
     def _run(
@@ -90,8 +90,8 @@ class Engine:
         button: StopButton,
     ) -> None:
         setting = read_setting(request.setting)
-        # Beside the run: most of a run is compiled code that leaves Python to others. What comes
-        # before that does not, and a prediction is shown first.
+        # Beside the run, most of which is compiled code that releases the interpreter. What comes
+        # before that does not, and the prediction is shown first.
         told = self._beside.submit(lambda: give(Kind.PREDICTION, *predicted(setting)))
         wait([told], timeout=_HEAD_START)
         law_given = Event()
@@ -99,9 +99,9 @@ class Engine:
             give(Kind.WAITING, {"reason": "compiling, once for all settings of this kind"}, {})
 
         def show(run: Trajectory, share: float) -> None:
-            # A page sets a run beside its prediction.
+            # The page draws a run together with its prediction.
             told.result()
-            # What is on the screen is sent before the other seeds, which take longer.
+            # The seed on the screen is sent before the others, which take longer.
             is_part = share == 1.0 and request.shown is not None and len(run.outcomes) > 1
             give(Kind.RUN, *described(run, share, request.shown if is_part else None))
             if not button.is_pressed and not law_given.is_set():
@@ -130,7 +130,7 @@ class Mailbox:
     ) -> None:
         """Post a frame; from any thread."""
         frame = write_frame(kind, number, values, arrays)
-        # Nobody reads it where the loop has ended.
+        # Once the loop has ended there is no reader.
         with suppress(RuntimeError):
             key = (kind, values.get("asked"), values.get("shown") is not None)
             self._loop.call_soon_threadsafe(self._put, key, frame)
@@ -145,7 +145,7 @@ class Mailbox:
         self._filled.set()
 
     async def deliver(self, socket: WebSocket) -> None:
-        """Send what comes, in its order, until cancelled."""
+        """Send frames as they come, in order, until cancelled."""
         while True:
             await self._filled.wait()
             self._filled.clear()
@@ -155,7 +155,7 @@ class Mailbox:
 
 
 async def converse(socket: WebSocket, engine: Engine) -> None:
-    """Answer a page until it goes, or sends what no page of ours sends."""
+    """Answer a page until it leaves, or sends a malformed message."""
     from fastapi import WebSocketDisconnect
 
     await socket.accept()

@@ -1,4 +1,4 @@
-"""Runs for the page: in two padded shapes that are compiled once, shown as they come."""
+"""Runs for the page: in two padded shapes that are compiled once, shown while they grow."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from saddlescope.trajectory import Result as Outcome
 from saddlescope.trajectory import Trajectory
 
 LONGEST = 60.0
-"""Seconds after which a run is stopped, with what there is of it."""
+"""Seconds after which a run is stopped, and shown as far as it came."""
 
-# Seconds between two partial results: a run that ends sooner, as most do, is drawn once.
+# Seconds between two partial results; a run that ends sooner, as most do, is drawn once.
 _BETWEEN = 0.4
 
 Show: TypeAlias = Callable[[Trajectory, float], None]
-"""Takes a run, or what there is of it, and the share that is done."""
+"""Takes a run, or as much of it as there is, and the share that is done."""
 
 
 class Simulator:
-    """Carries out settings, one compiled program for all of a kind."""
+    """Runs settings, with one compiled program for all of a kind."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -54,18 +54,25 @@ class Simulator:
         return _program(setting) in self._ready
 
     def prepare(self, setting: Setting) -> None:
-        """Compile what a setting needs, once, whoever asks for it."""
+        """Compile what a setting needs, once for all who ask for it."""
         key = _program(setting)
         with self._locks[key]:
             if key in self._ready:
                 return
-            end = {"until" if isinstance(setting.method, GradientFlow) else "steps": 1}
-            with self._turns:
-                train_many([setting.replace(**end)], padded_to=padded_shape(setting))
+            shape = padded_shape(setting)
+            shortest: list[dict[str, object]] = [{"steps": 1}]
+            if isinstance(setting.method, GradientFlow):
+                shortest = [{"until": 1}]
+                if shape is SMALL:
+                    # What a long flow turns to; in the large shape none is so long.
+                    shortest.append({"until": 1, "solver": "stiff"})
+            for fields in shortest:
+                with self._turns:
+                    train_many([setting.replace(**fields)], padded_to=shape)
             self._ready.add(key)
 
     def run(self, setting: Setting, show: Show, button: StopButton) -> None:
-        """Carry a setting out and show it at its end, and before where that is far.
+        """Run a setting and show it at its end, and before if it takes long.
 
         Nothing is shown once the button is pressed.
         """
@@ -84,7 +91,7 @@ class Simulator:
     def warm_up(self) -> None:
         """Compile all that the controls can reach, the most likely first."""
         for setting in _one_of_each():
-            # A process that ends waits for the program in hand, and for no other.
+            # A process that ends waits for the program being compiled, and for no other.
             if self._is_closed or not threading.main_thread().is_alive():
                 return
             self.prepare(setting)
@@ -95,7 +102,7 @@ class Simulator:
 
 
 class _Stream(AbstractObserver):
-    """Shows what there is of a run, where it takes long."""
+    """Shows a run that takes long as far as it is."""
 
     interval = _BETWEEN
 
@@ -112,7 +119,7 @@ class _Stream(AbstractObserver):
 
 
 def _only(snapshot: Snapshot) -> Trajectory:
-    """What has come of a job of one setting."""
+    """The run of a job of one setting."""
     (run,) = snapshot.result
     assert isinstance(run, Trajectory)
     return run
@@ -123,7 +130,7 @@ def _is_long(snapshot: Snapshot) -> bool:
 
 
 def _program(setting: Setting) -> object:
-    """What tells apart the programs that settings need."""
+    """What distinguishes the programs that settings need."""
     optimiser = getattr(setting.method, "optimiser", None)
     blocks = getattr(setting.model, "blocks", None)
     kinds = tuple(type(part).__name__ for part in (setting.model, setting.task, setting.method))
@@ -161,10 +168,10 @@ def _one_of_each() -> Iterator[Setting]:
 def described(
     run: Trajectory, share: float, shown: int | None = None
 ) -> tuple[dict[str, object], dict[str, AnyArray]]:
-    """What of a run the page draws: values and arrays, weights in single precision.
+    """What the page draws of a run: values and arrays, with weights in single precision.
 
-    Of all seeds, or, but for their losses, of the one alone that is `shown` (by its place; the last
-    where there are fewer).
+    Of all seeds, or, losses apart, of the one that is `shown` alone (by its index; the last one if
+    there are fewer).
     """
     dataset, seeds = run.dataset, slice(None)
     if shown is not None:
@@ -182,7 +189,7 @@ def described(
     arrays = {name: dataset[name].to_numpy() for name in ("loss", "time")}
     if run.setting.method.counts_steps:
         arrays["step"] = dataset["step"].to_numpy()
-    # What diverges is infinite in single precision a little sooner.
+    # A run that diverges overflows a little sooner in single precision.
     with np.errstate(over="ignore"):
         for name, variable in dataset.data_vars.items():
             if name != "loss":

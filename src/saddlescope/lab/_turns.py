@@ -1,4 +1,4 @@
-"""Who computes when there are more runs than cores: each in turn, a segment at a time."""
+"""More runs than cores: they take turns, a segment at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saddlescope.running.observers import Result, State
 
 
 class Turns:
-    """So many places to compute at, given out in the order in which they are asked for.
+    """A limited number of turns to compute, handed out first come, first served.
 
     >>> turns = Turns(1)
     >>> with turns:
@@ -41,20 +41,20 @@ class Turns:
     ) -> None:
         with self._lock:
             if self._waiting:
-                # The place passes from hand to hand: nobody who comes later can take it.
+                # The turn is handed over directly: nobody who comes later can take it.
                 self._waiting.popleft().set()
             else:
                 self._free += 1
 
     def give_way(self) -> None:
-        """Let those who wait go first."""
+        """Let those who are waiting go first."""
         if self._waiting:
             self.__exit__(None, None, None)
             self.__enter__()
 
 
 class GiveWay(AbstractObserver):
-    """A run that lets others go first at every border."""
+    """Lets others go first at every segment border."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns

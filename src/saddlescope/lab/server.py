@@ -36,7 +36,7 @@ _BUSY = 1013
 
 
 def make_application(engine: Engine) -> FastAPI:
-    """The routes, without who may ask."""
+    """The routes, without access control."""
     from fastapi import FastAPI, Response
     from starlette.routing import Route, WebSocketRoute
 
@@ -78,10 +78,10 @@ def make_application(engine: Engine) -> FastAPI:
 
 
 class Lab:
-    """A lab that is being served, from a thread of its own until it is closed.
+    """A lab that is served from its own thread until it is closed.
 
-    In a notebook it shows itself in a cell. Unless it is told not to `warm_up`, it compiles what
-    the controls can reach while the page is already there.
+    In a notebook it shows itself in a cell. With `warm_up` it compiles what the controls can reach
+    while the page is already usable.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class Lab:
 
     @property
     def address(self) -> str:
-        """Where the page is, with the setting that it opens with."""
+        """The address of the page, with the setting that it opens with."""
         named = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         name = f"[{named}]" if ":" in named else named
         query = "" if self._token is None else f"?token={quote(self._token)}"
         return f"http://{name}:{self.port}/{query}{self._fragment}"
 
     def wait_until_warm(self) -> None:
-        """Wait until nothing is left to compile beforehand."""
+        """Wait until the warm-up is complete."""
         if self._warming is not None:
             self._warming.result()
 
@@ -140,7 +140,7 @@ class Lab:
         webbrowser.open(self.address)
 
     def close(self) -> None:
-        """Stop serving; runs that are under way are left."""
+        """Stop serving; runs that are under way are abandoned."""
         self._server.should_exit = True
         self._engine.close()
         self._serving.join(_PATIENCE)
@@ -172,20 +172,20 @@ def _check_token(host: str, token: str | None) -> None:
 
 
 def _listen(host: str, port: int | None) -> sockets.socket:
-    """A socket of the port; of the usual one, or any free one, where none is asked for."""
+    """A socket at the port; without one, at the usual port, or at any free one if that is taken."""
     wanted = [DEFAULT_PORT, 0] if port is None else [port]
-    for place, number in enumerate(wanted):
+    for attempt, number in enumerate(wanted):
         if not 0 <= number <= 65_535:
             raise InvalidInput("port", number, "must be from 0 to 65535")
         listener = sockets.socket(sockets.AF_INET6 if ":" in host else sockets.AF_INET)
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
-            # Whoever comes before the server is up waits.
+            # Connections wait until the server is up.
             listener.listen(_BACKLOG)
         except OSError as problem:
             listener.close()
-            if place + 1 < len(wanted):
+            if attempt + 1 < len(wanted):
                 continue
             field, value = ("port", number) if number else ("host", host)
             reason = problem.strerror or str(problem)

@@ -170,6 +170,24 @@ def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], r
         assert page.is_hidden(f"#view-{view} .legend")
 
 
+def test_legends_keep_to_one_line(page: Page) -> None:
+    # A second line would change the size of the drawing while a control is dragged.
+    heights = page.evaluate(
+        """() => {
+            const { legend } = lab.cards.cards.get("values");
+            const heads = [3, 9].map((count) => {
+                lab.cards.cards.get("values").showLegend(Array.from({ length: count }, (_, head) =>
+                    ({ label: head ? `${head + 1}` : "head 1", colour: "red", form: "dot" })));
+                return legend.offsetHeight;
+            });
+            lab.cards.draw();
+            return [...heads, ...["graph", "maps", "law", "conserved"].map((id) =>
+                lab.cards.cards.get(id).legend.offsetHeight)];
+        }"""
+    )
+    assert len(set(heights)) == 1
+
+
 def test_the_map_of_every_merged_head_is_drawn(page: Page) -> None:
     page.evaluate("lab.change({ model: 'merged', heads: 5 })")
     settle(page)

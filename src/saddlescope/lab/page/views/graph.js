@@ -19,7 +19,7 @@ export default {
     if (!points.length) return { silent: "No fixed points are known here." };
     return {
       draw: (pen, width, height) => draw(pen, known, points, width, height),
-      legend: [{ label: "visited", colour: own("accent"), form: "dot" },
+      legend: [{ label: "run", colour: own("accent"), form: "dot" },
                { label: "predicted", colour: own("faint"), dash: true },
                { label: "index 0", colour: own("faint"), form: "dot" },
                { label: "index > 0", colour: own("faint"), form: "ring" }],

@@ -27,7 +27,7 @@ export default {
       x: timeAxis(known), y: { label: "v", low, high, scale: "linear" }, lines,
       playhead: known.moment,
       legend: Array.from({ length: known.heads }, (_, head) =>
-        ({ label: head ? `${head + 1}` : "head 1", colour: colour(head) })),
+        ({ label: head ? `${head + 1}` : "head 1", colour: colour(head), form: "dot" })),
     };
   },
 
