@@ -263,6 +263,12 @@ def test_padding_to_something_else_is_refused(run: Any) -> None:
         run([setting()], padded_to=4)
 
 
+@pytest.mark.parametrize("settings", ["", {}])
+def test_what_is_no_list_of_settings_is_refused(settings: Any) -> None:
+    with pytest.raises(ss.InvalidInput, match=r"settings = .*: must be a list of settings"):
+        ss.train_many(settings)
+
+
 def test_no_settings_are_no_trajectories() -> None:
     assert ss.train_many([]) == ()
 

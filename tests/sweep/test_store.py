@@ -1,6 +1,7 @@
 """Stores: what is there is never computed twice, what is damaged is said and made again."""
 
 import asyncio
+import importlib.util
 import logging
 import shutil
 import warnings
@@ -182,7 +183,7 @@ def test_another_plan_is_refused_with_what_changed(copied: Path) -> None:
 def test_other_code_is_refused_with_what_changed(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_manifest, "modules_digest", lambda rooms: "0123")
+    monkeypatch.setattr(_manifest, "modules_digest", lambda rooms, own: "0123")
     with pytest.raises(
         ss.InvalidInput, match=r"computed by another version: modules was \w+ and is 0123"
     ):
@@ -272,7 +273,7 @@ def test_nothing_but_axes_may_grow(copied: Path) -> None:
 def test_a_second_client_is_refused(copied: Path) -> None:
     with (
         hold(copied / "about", "out"),
-        pytest.raises(ss.InvalidInput, match="is in use by process"),
+        pytest.raises(ss.InvalidInput, match=r"(?<!about)': is in use by process"),
     ):
         make_sweep().run(copied, workers=0)
 
@@ -292,6 +293,28 @@ def test_nothing_is_left_of_a_plan_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ss.InvalidInput, match=r"heads = 0: .*\(at heads = 0\)"):
         ss.Sweep(BASE, heads=[3, 0]).run(tmp_path / "store", workers=0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_of_a_sweep_that_needs_dask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ss.InvalidInput, match="workers = 2: needs Dask: pip install"):
+        make_sweep().run(tmp_path / "store", workers=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_code_that_only_draws_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    digested: list[str] = []
+
+    def digest(rooms: object, own: list[Path]) -> str:
+        digested.extend(path.name for path in own)
+        return "0123"
+
+    monkeypatch.setattr(_manifest, "modules_digest", digest)
+    _manifest.code_versions()
+    assert {"kernel.py", "batches.py", "_manifest.py"} <= set(digested)
+    assert not {"page.py", "picture.py"} & set(digested)
 
 
 def test_a_full_disk_stops_it_cleanly(tmp_path: Path, finished: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from saddlescope.attention import AbstractAttention, AbstractStart, GivenStart, RandomStart
-from saddlescope.checks import FloatArray
+from saddlescope.checks import FloatArray, listed
 from saddlescope.dynamics.methods.base import AbstractMethod
 from saddlescope.dynamics.methods.flow import GradientFlow
 from saddlescope.dynamics.record import Record
@@ -124,12 +124,12 @@ def train_many(
     from saddlescope.dynamics._padded_shape import PaddedShape
     from saddlescope.running.loop import run_job
 
-    listed = _listed(settings, padded_to)
-    if not listed:
+    checked = _checked(settings, padded_to)
+    if not checked:
         return ()
-    if len(listed) == 1 and isinstance(padded_to, PaddedShape):
-        return run_job(padded_job(listed[0], padded_to), observers)
-    return run_job(ManyJob(listed, padded_to), observers)
+    if len(checked) == 1 and isinstance(padded_to, PaddedShape):
+        return run_job(padded_job(checked[0], padded_to), observers)
+    return run_job(ManyJob(checked, padded_to), observers)
 
 
 def summarise_many(
@@ -156,24 +156,22 @@ def summarise_many(
     from saddlescope.dynamics._many import SummariesJob
     from saddlescope.running.loop import run_job
 
-    listed = _listed(settings, padded_to)
-    return run_job(SummariesJob(listed, padded_to), observers) if listed else ()
+    checked = _checked(settings, padded_to)
+    return run_job(SummariesJob(checked, padded_to), observers) if checked else ()
 
 
-def _listed(settings: Iterable[Setting], padded_to: object) -> list[Setting]:
+def _checked(settings: Iterable[Setting], padded_to: object) -> list[Setting]:
     """The settings as a list, after checking them and the shape that they are padded to."""
     from saddlescope.dynamics._frame import Frame
     from saddlescope.dynamics._padded_shape import PaddedShape
 
     if not isinstance(padded_to, PaddedShape | Frame | None):
         raise InvalidInput("padded_to", padded_to, "must be a PaddedShape")
-    if isinstance(settings, Setting) or not isinstance(settings, Iterable):
-        raise InvalidInput("settings", settings, "must be a list of settings")
-    listed = list(settings)
-    for index, setting in enumerate(listed):
+    items = listed("settings", settings, "must be a list of settings")
+    for index, setting in enumerate(items):
         if not isinstance(setting, Setting):
             raise InvalidInput(f"settings[{index}]", setting, "must be a Setting")
-    return listed
+    return items
 
 
 def make_setting(

@@ -15,24 +15,27 @@ _LOCK, _HOLDER = ".lock", ".holder"
 
 
 @contextmanager
-def hold(folder: Path, field: str) -> Iterator[None]:
-    """Hold a folder; where another process or thread does, say who.
+def hold(folder: Path, field: str, known_as: Path | None = None) -> Iterator[None]:
+    """Hold a folder; if another process or thread holds it, the refusal says who.
 
-    The system lets go of it when a process ends, however that came.
+    The system releases it when the process ends, however that happens. `known_as` is the path that
+    the refusal names, if the user knows the folder by another one.
     """
     from filelock import FileLock, Timeout
 
     if not folder.is_dir():
         raise InvalidInput(field, str(folder), "cannot be used: there is no such folder")
+    shown = str(known_as or folder)
     lock = FileLock(folder / _LOCK, timeout=0, is_singleton=False)
     holder = folder / _HOLDER
     try:
         lock.acquire()
     except Timeout:
         who = _read(holder)
-        raise InvalidInput(field, str(folder), f"is in use by {who}; name another") from None
+        cure = "wait until it ends, or name another"
+        raise InvalidInput(field, shown, f"is in use by {who}: {cure}") from None
     except OSError as problem:
-        raise InvalidInput(field, str(folder), f"cannot be used: {problem.strerror}") from None
+        raise InvalidInput(field, shown, f"cannot be used: {problem.strerror}") from None
     try:
         # On a full disk the lock holds all the same.
         with suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import saddlescope
 from saddlescope.checks import AnyArray
@@ -22,11 +23,12 @@ _COMPUTING = (
     "risk",
     "running",
     "setting",
-    "sweep",
     "task",
     "theory",
     "transformer",
 )
+# Modules of this folder that only show results.
+_SHOWING = ("page.py", "picture.py")
 _LIBRARIES = ("diffrax", "equinox", "jax", "jaxlib", "numpy", "optax", "scipy")
 
 
@@ -101,7 +103,9 @@ class Manifest:
 
 def code_versions() -> dict[str, str]:
     """The versions of the package, its modules, and the libraries that they use."""
-    package = {"saddlescope": saddlescope.__version__, "modules": modules_digest(_COMPUTING)}
+    own = [path for path in Path(__file__).parent.rglob("*.py") if path.name not in _SHOWING]
+    modules = modules_digest(_COMPUTING, own)
+    package = {"saddlescope": saddlescope.__version__, "modules": modules}
     return package | {name: version(name) for name in _LIBRARIES}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import importlib.util
 import logging
 import multiprocessing
 import os
@@ -153,13 +154,17 @@ def _losing_the_scheduler() -> Iterator[None]:
 
 
 def check_workers(cluster: object, workers: object) -> None:
-    """Check the number of workers and the form of a scheduler's address."""
+    """Check the number of workers, the form of a scheduler's address, and that Dask is there."""
     if workers is not None:
         whole_number("workers", workers, at_least=0)
     if cluster is not None and workers is not None:
         raise InvalidInput("workers", workers, "a cluster has its own: give one of the two")
     if isinstance(cluster, str) and "://" not in cluster:
         raise InvalidInput("cluster", cluster, "must be an address like tcp://host:8786")
+    if workers != 0 and importlib.util.find_spec("distributed") is None:
+        raise InvalidInput(
+            "workers", workers, "needs Dask: pip install 'saddlescope[cluster]', or take 0"
+        )
 
 
 @contextmanager
@@ -171,12 +176,8 @@ def pool_of(cluster: object, workers: int | None, modules: Sequence[str]) -> Ite
     if cluster is None and workers == 0:
         yield Here()
         return
-    try:
-        import distributed
-    except ModuleNotFoundError:
-        raise InvalidInput(
-            "workers", workers, "needs Dask: pip install 'saddlescope[cluster]', or take 0"
-        ) from None
+    import distributed
+
     if isinstance(cluster, distributed.Client):
         yield Workers(cluster, modules)
         return

@@ -102,7 +102,7 @@ def working_store(
     if is_new:
         make_folder(about)
     try:
-        with hold(about, "out"):
+        with hold(about, "out", known_as=target):
             # Another process may have written to it before the lock was taken.
             store = _prepare(target, plan, _find(target), extend)
             store.check(retry_failed=retry_failed)

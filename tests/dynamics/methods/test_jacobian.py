@@ -1,5 +1,7 @@
 """Solving with the Jacobian by heads, against the dense matrix."""
 
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -150,3 +152,29 @@ def test_few_weights_with_many_features_are_solved_densely() -> None:
     task = ss.InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
     problem = Job(ss.Setting(model, task, ss.GradientFlow(1e3))).prepared.problem
     assert not _jacobian._is_by_heads(problem.model, problem.layout)
+
+
+def test_large_heads_on_every_core_do_not_wait_for_one_another() -> None:
+    """In a process of its own, which can be ended if they do."""
+    # Two shards on two cores. Nine matrices of size 33: LAPACK would spread them over threads.
+    code = """
+import saddlescope as ss
+task = ss.InContextRegression([.4, .3, .2, .1], context_length=31)
+method = ss.GradientFlow(until=2000, solver="stiff")
+model, record = ss.SeparateAttention(heads=9, rank=4), ss.Record(points=2, weights=False)
+print(ss.train(model, task, method=method, seeds=12, record=record).outcomes)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "12 finished" in done.stdout
+
+
+def test_a_batch_of_inverses_is_the_same_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrices = np.random.default_rng(0).standard_normal((3, 4, 4)) + 4 * np.eye(4)
+    with jax.enable_x64(True):
+        together = _jacobian._inverses(jnp.asarray(matrices))
+        monkeypatch.setattr(_jacobian, "_MOST_IN_BATCH", 0)
+        apart = _jacobian._inverses(jnp.asarray(matrices))
+    np.testing.assert_array_equal(apart, together)
+    np.testing.assert_allclose(apart, np.linalg.inv(matrices), rtol=1e-12)

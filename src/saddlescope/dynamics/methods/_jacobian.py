@@ -22,9 +22,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from saddlescope.attention import AbstractAttention, AbstractLinearAttention
+from saddlescope.dynamics.methods._ensemble import is_on_cpu
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import Problem
 from saddlescope.risk import Force
+
+# Operations of a batch of inverses that LAPACK is sure to take one after another.
+_MOST_IN_BATCH = 1e5
 
 Solve: TypeAlias = Callable[[Float[Array, " n"]], Float[Array, " n"]]
 """Maps b to the solution x of (s − J) x = b."""
@@ -95,7 +99,7 @@ def _solve_by_heads(
     blocks = jax.vmap(block_column, out_axes=-1)(unit_weights)
     # The rows of E: what a unit of force on each coefficient does to the heads.
     lift = jax.vmap(lambda unit: pull_back(at, unit.reshape(shape)), out_axes=1)(units)
-    inverse = jnp.linalg.inv((shift * unit_weights)[None] - blocks)
+    inverse = _inverses((shift * unit_weights)[None] - blocks)
     # J is symmetric, so E A⁻¹ is the transpose of A⁻¹ Eᵀ.
     spread, lift = (
         jnp.swapaxes(rows, 0, 1).reshape(count, heads * per_head) for rows in (lift @ inverse, lift)
@@ -113,6 +117,19 @@ def _solve_by_heads(
         return solved[order]
 
     return solve
+
+
+def _inverses(matrices: Float[Array, "H m m"]) -> Float[Array, "H m m"]:
+    """The inverse of each matrix.
+
+    JAX's LAPACK spreads a batch of more than 2e5 operations over XLA's threads and waits for them on
+    the one that runs the program. With a program on every thread, a shard on every core, all of them
+    wait for ever. So large matrices are inverted one by one.
+    """
+    heads, size, _ = matrices.shape
+    if is_on_cpu() and heads * size**3 > _MOST_IN_BATCH:
+        return jax.lax.map(jnp.linalg.inv, matrices)
+    return jnp.linalg.inv(matrices)
 
 
 def _is_by_heads(model: AbstractAttention, layout: Layout) -> bool:
