@@ -122,9 +122,9 @@ def _solve_by_heads(
 def _inverses(matrices: Float[Array, "H m m"]) -> Float[Array, "H m m"]:
     """The inverse of each matrix.
 
-    JAX's LAPACK spreads a batch of more than 2e5 operations over XLA's threads and waits for them on
-    the one that runs the program. With a program on every thread, a shard on every core, all of them
-    wait for ever. So large matrices are inverted one by one.
+    JAX's LAPACK spreads a batch of more than 2e5 operations over XLA's threads and waits for them
+    on the one that runs the program. With a program on every thread, a shard on every core, all of
+    them wait for ever. So large matrices are inverted one by one.
     """
     heads, size, _ = matrices.shape
     if is_on_cpu() and heads * size**3 > _MOST_IN_BATCH:
