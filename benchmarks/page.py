@@ -53,7 +53,7 @@ def with_measured(text: str, records: dict[str, dict[str, Any]]) -> str:
         for row in map(Row.from_dict, subject["rows"])
         if row.against in _PEERS and "float32" not in row.what
     ]
-    head = ("what", "on", "ours", "theirs", "they are", "times faster")
+    head = ("what", "on", "ours", "baseline", "against", "times faster")
     return "\n".join([before + begin, *_table(head, rows), end + after])
 
 

@@ -98,23 +98,6 @@ def test_a_refusal_says_what_the_lab_takes(values: object, message: str) -> None
     assert str(refused.value) == message
 
 
-def test_a_flow_that_would_take_minutes_is_refused() -> None:
-    def flow(until: float, heads: int = 9, **more: object) -> dict[str, Any]:
-        method = {"kind": "flow", "until": until, **more}
-        return {**changed("model", heads=heads, rank=2), "method": method}
-
-    read_setting(flow(2e4))
-    # The smaller shape has a fast method for stiff equations.
-    read_setting({**flow(1e7), "model": {"kind": "separate", "heads": 5}})
-    for values, reason in (
-        (flow(1e7), "method.until = 10000000.0: with more than 4 eigenvalues, 5 heads"),
-        (flow(10, solver="stiff"), "method.solver = 'stiff': the lab takes auto and explicit"),
-        ({**flow(2e4), "init": {"kind": "random", "init_scale": 10}}, "method.until = 20000"),
-    ):
-        with pytest.raises(InvalidInput, match=reason):
-            read_setting(values)
-
-
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

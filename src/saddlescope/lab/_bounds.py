@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
-from saddlescope import theory
-from saddlescope.attention import RandomStart
 from saddlescope.checks import number, whole_number
-from saddlescope.dynamics import GradientFlow, PaddedShape
-from saddlescope.errors import InvalidInput, TheoryDoesNotApply
+from saddlescope.dynamics import PaddedShape
+from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.setting.plain import Plain, check_format
-from saddlescope.task import InContextRegression, TaskPool
+from saddlescope.task import TaskPool
 
 POINTS = 401
 """The most points that a record may have."""
@@ -25,12 +23,6 @@ LARGE = PaddedShape(dimension=8, heads=9, rank=4, seeds=4, points=POINTS, groups
 MOST_SEEDS = 8
 # With full blocks a step takes a product with all pairs of D³ + D² + D features.
 _MOST_BLOCK_STEPS = 200_000
-# Explicit steps of a flow in the large shape: with more ahead of it, it turns to the method for
-# stiff equations, whose first few steps take longer there than a run may (measured).
-_MOST_FLOW_STEPS = 100_000
-# Of the stable learning rate: the longest explicit step at a fixed point.
-_LONGEST_STEP = 3.25
-_LOW_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -281,38 +273,9 @@ def _check_part(part: str, value: Plain) -> None:
 
 
 def _check_whole(setting: Setting) -> None:
-    """Check what no field says by itself: how long a run takes."""
-    if isinstance(setting.method, GradientFlow) and padded_shape(setting) is LARGE:
-        _check_large_flow(setting, setting.method)
-    if getattr(setting.model, "blocks", "reduced") == "full":
-        _check_blocks(setting)
-
-
-def _check_large_flow(setting: Setting, method: GradientFlow) -> None:
-    if method.solver == "stiff":
-        large = "the lab takes auto and explicit with more than 4 eigenvalues, 5 heads or rank 1"
-        raise InvalidInput("method.solver", method.solver, large)
-    assert isinstance(setting.init, RandomStart)
-    assert isinstance(setting.task, InContextRegression | TaskPool)
-    # How steep it is at a fixed point, and at a start with large weights.
-    strongest = float(setting.task.spectrum.eigenvalues[0])
-    steepness = max(1 / _stable_rate(setting), strongest**3 * setting.init.init_scale**4)
-    most = float(f"{_MOST_FLOW_STEPS * _LONGEST_STEP / steepness:.1e}")
-    if method.until > most:
-        reason = f"with more than 4 eigenvalues, 5 heads or rank 1 the lab takes {most:g} at most"
-        raise InvalidInput("method.until", method.until, reason)
-
-
-def _stable_rate(setting: Setting) -> float:
-    """The stable learning rate (T21); a low one where it has no closed form."""
-    try:
-        found = theory.staircase_sharpness(setting.model, setting.task, numerical=False)
-    except TheoryDoesNotApply:
-        return _LOW_RATE
-    return found.stable_learning_rate or _LOW_RATE
-
-
-def _check_blocks(setting: Setting) -> None:
+    """Check what no field says by itself: how long full blocks take."""
+    if getattr(setting.model, "blocks", "reduced") == "reduced":
+        return
     dimension, end = setting.task.dimension, setting.method.end
     sizes = {
         "task.dimension": (dimension, SMALL.dimension),

@@ -62,10 +62,8 @@ class Simulator:
             shape = padded_shape(setting)
             shortest: list[dict[str, object]] = [{"steps": 1}]
             if isinstance(setting.method, GradientFlow):
-                shortest = [{"until": 1}]
-                if shape is SMALL:
-                    # What a long flow turns to; in the large shape none is so long.
-                    shortest.append({"until": 1, "solver": "stiff"})
+                # A long flow turns to the method for stiff equations.
+                shortest = [{"until": 1}, {"until": 1, "solver": "stiff"}]
             for fields in shortest:
                 with self._turns:
                     train_many([setting.replace(**fields)], padded_to=shape)
