@@ -6,7 +6,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from saddlescope.dynamics.kernels._heads import heads_of
 from saddlescope.dynamics.kernels._landscape import Landscape
@@ -35,9 +35,16 @@ def advance(problem: Problem[GradientStep], state: StepState, budget: int) -> tu
 def _advance(problem: Problem[GradientStep], state: StepState, budget: Int[Array, ""]) -> StepState:
     kernel = problem.kernel
     assert isinstance(kernel, Kernel)
-    workspace = state.weights.T if kernel.in_memory else None
+    workspace = _by_block(state.weights, kernel.block) if kernel.in_memory else None
     moved, _ = launch(_segment, problem, (state, workspace), budget)
     return moved
+
+
+def _by_block(weights: Float[Array, "S n"], block: int) -> Float[Array, "B n block"]:
+    """The entries of a block's trajectories side by side; trajectories that fill the last are 0."""
+    blocks = -(-len(weights) // block)
+    filled = jnp.pad(weights, ((0, blocks * block - len(weights)), (0, 0)))
+    return filled.reshape(blocks, block, -1).swapaxes(1, 2)
 
 
 def _segment(

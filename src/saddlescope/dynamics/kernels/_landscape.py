@@ -21,8 +21,10 @@ class Landscape:
     label_power: Lane
     drive: list[Lane]
     """Rate, gain and $c_a$ multiplied."""
-    steepness: Matrix
-    r"""Rate, squared gain and $-b_a\kappa_b$ multiplied."""
+    steepness: list[Lane]
+    r"""Rate, squared gain and $-b_a$ multiplied."""
+    query: list[Lane]
+    r"""$\kappa_b$"""
     gain: Lane
 
     @classmethod
@@ -43,7 +45,8 @@ class Landscape:
             1 / rate,
             block.parameter(risk.label_power),
             [scale * block.parameter(risk.drive, a) for a in axes],
-            [[(-scale * gain) * (b * kappa) for kappa in query] for b in summary],
+            [(-scale * gain) * b for b in summary],
+            query,
             gain,
         )
 
@@ -58,8 +61,7 @@ class Landscape:
 
     def force(self, effective_map: Matrix) -> Matrix:
         r"""$-\frac12\partial L/\partial W$ times the rate."""
-        rows = zip(self.steepness, effective_map, strict=True)
-        force = [[s * w for s, w in zip(*row, strict=True)] for row in rows]
+        force = self._restoring_force(effective_map)
         for axis, drive in enumerate(self.drive):
             force[axis][axis] = drive + force[axis][axis]
         return force
@@ -67,11 +69,20 @@ class Landscape:
     def loss(self, effective_map: Matrix) -> Lane:
         """The loss of every trajectory."""
         terms = []
-        for axis, row in enumerate(effective_map):
-            for other, w in enumerate(row):
-                slope = self.steepness[axis][other] * w
-                terms.append(w * (slope + 2 * self.drive[axis] if axis == other else slope))
+        slopes = self._restoring_force(effective_map)
+        for axis, (row, slope) in enumerate(zip(effective_map, slopes, strict=True)):
+            slope[axis] = slope[axis] + 2 * self.drive[axis]
+            terms += [w * s for w, s in zip(row, slope, strict=True)]
         return self.label_power - self.inverse_rate * sum(terms[1:], terms[0])
+
+    def _restoring_force(self, effective_map: Matrix) -> Matrix:
+        r"""$-b_a\kappa_b W_{ab}$ times the rate and the squared gain."""
+        pairs = list(zip(self.steepness, effective_map, strict=True))
+        if self.block.kernel.in_memory:
+            # In this order the compiler cannot keep the D² products of b and κ in registers, which
+            # are all taken.
+            return [[(b * w) * k for w, k in zip(row, self.query, strict=True)] for b, row in pairs]
+        return [[(b * k) * w for w, k in zip(row, self.query, strict=True)] for b, row in pairs]
 
     def diagonal(self, effective_map: Matrix) -> list[Lane]:
         """The diagonal of W, gain included."""

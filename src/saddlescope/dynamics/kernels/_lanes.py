@@ -100,13 +100,16 @@ class Block:
             triton.store(ref.at[self._index(self.rows, (*at, index))], lane, mask=exists)
 
     def load_head(self, workspace: Ref, head: Lane) -> list[Lane]:
-        """Load one head from a workspace, [n, S]; there is one lane per trajectory."""
-        return [self._load_transposed(workspace, index) for index in self._head_indices(head)]
+        """Load one head from a workspace, [B, n, block]; there is one lane per trajectory."""
+        return [
+            triton.load(workspace.at[self._in_workspace(index)])
+            for index in self._head_indices(head)
+        ]
 
     def store_head(self, workspace: Ref, head: Lane, vector: Sequence[Lane]) -> None:
-        """WriteWeights the weights of one head back."""
+        """Store the weights of one head in a workspace."""
         for index, lane in zip(self._head_indices(head), vector, strict=True):
-            triton.store(workspace.at[self._transposed(index)], lane, mask=self.inside)
+            triton.store(workspace.at[self._in_workspace(index)], lane)
 
     def write_head(
         self, head: Lane, vector: Sequence[Lane], ref: Ref, mask: Lane, *at: Lane
@@ -116,12 +119,10 @@ class Block:
         for index, lane in zip(self._head_indices(head), vector, strict=True):
             triton.store(ref.at[self._index(self.rows, (*at, index))], lane, mask=mask)
 
-    def _load_transposed(self, workspace: Ref, index: Lane) -> Lane:
-        other = np.zeros((), workspace.dtype)
-        return triton.load(workspace.at[self._transposed(index)], mask=self.inside, other=other)
-
-    def _transposed(self, index: Lane) -> tuple[Lane, Lane]:
-        return jnp.broadcast_to(jnp.asarray(index, jnp.int32), self.rows.shape), self.rows
+    def _in_workspace(self, index: Lane) -> tuple[Lane, ...]:
+        """Where the lanes of this block keep one of their entries, side by side."""
+        block, lane = self.rows // self.kernel.block, self.rows % self.kernel.block
+        return block, jnp.broadcast_to(jnp.asarray(index, jnp.int32), self.rows.shape), lane
 
     def _load(self, ref: Ref, rows: Lane, at: Sequence[int | Lane]) -> Lane:
         other = np.zeros((), ref.dtype)

@@ -77,7 +77,7 @@ class MemoryStepper(AbstractStepper):
 
     head: AbstractHeads
     workspace: Ref
-    """[n, S], so that adjacent lanes read adjacent entries."""
+    """[B, n, block], so that adjacent lanes read adjacent entries at fixed distances."""
 
     def begin(self) -> Carried:
         def add(_: Array, vector: list[Lane], effective_map: Matrix) -> Matrix:

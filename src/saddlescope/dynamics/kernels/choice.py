@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # The most entries of a trajectory that a lane keeps in registers: its weights, for a flow with the
 # slopes of a step beside them. A lane that holds more spills, and its program compiles slowly.
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
-# With all heads unrolled, programs of larger maps take minutes to compile. One head at a time, the
-# steps alone compiled in three seconds on an H200, at half the rate of a hand-written kernel.
+# With all heads unrolled, programs of larger maps take minutes to compile. One head at a time, they
+# compile in six seconds on an H200 and run at half the rate of a hand-written kernel.
 _MOST_DIMENSIONS, _MOST_IN_MEMORY = 4, 8
 # The most entries of one head that a lane then holds beside the map.
 _MOST_OF_A_HEAD = 17
@@ -74,7 +74,9 @@ def choose_kernel(
         # In float64 the map and its curvature exceed all registers: Triton's compiler had not
         # finished after eleven minutes, where float32 took three.
         is_small &= all(method.precision == "float32" for method in methods)
-        return None if is_flow or not is_small else Kernel(1, block=128, warps=4, in_memory=True)
+        if is_flow or not is_small:
+            return None
+        return Kernel(1, block=_MOST_LANES, warps=1, in_memory=True)
     most = _MOST_OF_FLOW if is_flow else _MOST_OF_DESCENT
     while -(-heads // lanes) * layout.size // heads > most:
         lanes *= 2
