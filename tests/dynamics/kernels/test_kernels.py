@@ -234,7 +234,7 @@ def test_a_kernel_is_chosen_where_it_fits(
     ("model", "dimension", "method", "in_memory"),
     [
         (ss.SeparateAttention(heads=9), 8, SINGLE, True),
-        (ss.SeparateAttention(heads=9), 8, DESCENT, None),
+        (ss.SeparateAttention(heads=9), 8, DESCENT, True),
         (ss.SeparateAttention(heads=9), 4, DESCENT, False),
         (ss.SeparateAttention(heads=9), 9, SINGLE, None),
         (ss.SeparateAttention(heads=9, rank=2), 8, SINGLE, None),
