@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 # slopes of a step beside them. A lane that holds more spills, and its program compiles slowly.
 _MOST_OF_DESCENT, _MOST_OF_FLOW = 48, 17
 # With all heads unrolled, programs of larger maps take minutes to compile. One head at a time, they
-# compile in five to eight seconds on an H200. In float32 they run at half the rate of a hand-written
-# kernel, in float64 at seven times its rate, since that one runs out of registers.
+# compile in five to eight seconds on an H200. They run at half the rate of a hand-written kernel in
+# float32, and at seven times its rate in float64, where that one runs out of registers.
 _MOST_DIMENSIONS, _MOST_IN_MEMORY = 4, 8
 # The most entries of one head that a lane then holds beside the map.
 _MOST_OF_A_HEAD = 17
 # A warp.
 _MOST_LANES = 32
-# On an H200 a descent kernel takes eight seconds to compile. A flow kernel takes seventeen, and saves
-# 90 µs a start in a run to t = 20 000.
+# On an H200 a descent kernel takes eight seconds to compile. A flow kernel takes seventeen, and
+# saves 90 µs a start in a run to t = 20 000.
 _FEWEST_FLOWS, _FEWEST_DESCENTS = 2**18, 1024
 
 
