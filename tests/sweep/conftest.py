@@ -26,7 +26,7 @@ def _short_batches() -> Iterator[None]:
     from saddlescope.sweep import batches
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "_LADDER", (4,))
+        patch.setattr(batches, "_ladder", lambda most: [min(most, 4)])
         yield
 
 

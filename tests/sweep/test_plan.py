@@ -132,6 +132,7 @@ def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -
         (PLAN.replace("heads = 3", "heads = -3"), r"heads = -3: must be a whole number"),
         (PLAN.replace('"drops"', '"dropz"'), r"keep = 'dropz': must be among final_loss, drops"),
         (PLAN.replace("[base]", "extra = 1\n[base]"), r"plan\.extra = 1: unknown field"),
+        (f"batch_rows = 0\n{PLAN}", r"batch_rows = 0: must be a whole number, at least 1"),
         (f"draws = 3\n{PLAN}", r"draws = 3: there is no random axis"),
         (f"modules = ['none.py']\n{PLAN}", r"modules = '.*none.py': there is no such file"),
     ],
@@ -172,6 +173,16 @@ def test_every_row_is_in_one_batch_and_longer_ones_come_later() -> None:
         frames[batch.frame.sizes] += [item.method.steps for item in batch.items]  # type: ignore[union-attr]
     assert {dict(sizes)["heads"] for sizes in frames} == {3, 9}
     assert all(steps == sorted(steps) for steps in frames.values())
+
+
+def test_a_plan_can_say_how_many_rows_run_together(tmp_path: Path) -> None:
+    written = write(tmp_path, "init_scale = [0.05, 0.1]", f"batch_rows = 2\n{PLAN}")
+    assert load_plan(written).batch_rows == 2
+    axes = {"init_scale": [0.05, 0.1, 0.2], "seeds": [0, 1]}
+    assert list(Batches(Plan(BASE, axes)).counts) == [4, 2]
+    plan = Plan(BASE, axes, batch_rows=2)
+    assert list(Batches(plan).counts) == [2, 2, 2]
+    assert plan.digest != Plan(BASE, axes).digest
 
 
 def test_a_larger_plan_holds_the_cells_of_a_smaller_one() -> None:

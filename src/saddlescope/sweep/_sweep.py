@@ -66,6 +66,8 @@ class Sweep:
       `Trajectory` (of its dataset, for an experiment) that return one number per seed.
     - `draws`, `draw_seed`: how many random points to draw, and the seed to draw them from.
     - `modules`: Python files that define your own tasks, models and measures; workers load them.
+    - `batch_rows`: how many rows (seeds of points) run together, by default about two seconds of
+      work for one core. A GPU wants many: thousands, or a quarter of a million of small flows.
     - `axes`: fields of the base by name, each with its values: a list or a range (`linear_range`,
       `log_range`), which is a dimension of its own, or values that share the dimension `point`
       (`zipped`, `uniform`, `log_uniform`, `integers`). `seeds` are the seeds of every point.
@@ -89,10 +91,11 @@ class Sweep:
         draws: int | None = None,
         draw_seed: int = 0,
         modules: Sequence[str | Path] = (),
+        batch_rows: int | None = None,
         **axes: object,
     ) -> None:
         paths = tuple(str(path) for path in modules)
-        self.plan = Plan(base, axes, keep, draws, draw_seed, paths)
+        self.plan = Plan(base, axes, keep, draws, draw_seed, paths, batch_rows)
 
     @classmethod
     def load(cls, path: str | Path) -> Sweep:

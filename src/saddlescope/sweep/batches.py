@@ -19,8 +19,8 @@ from saddlescope.sweep.plan import POINT, SEED, Plan
 
 # The work of a batch in seconds of one core, large compared to the overhead of a task.
 _SECONDS = 2.0
-# Batches are padded to one of these numbers of rows, so that a few programs serve them all.
-_LADDER = (1, 4, 16, 64, 256, 1024)
+# The most rows of a batch, where the plan does not say how many.
+_MOST_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class _Cut:
 class Batches:
     """The batches of a plan, without the rows that an `earlier`, smaller plan already has.
 
-    Rows that can share a program are ordered by expected duration and cut into about two seconds
-    of one core each. No batch has more than `most_rows` rows; numbering starts at `first`.
+    Rows that can share a program are ordered by expected duration and cut into the plan's
+    `batch_rows`, or about two seconds of one core each. No batch has more than `most_rows` rows;
+    numbering starts at `first`.
 
     >>> import saddlescope as ss
     >>> task = ss.InContextRegression([.6, .3], context_length=31)
@@ -55,7 +56,8 @@ class Batches:
     ) -> None:
         self.plan = plan
         self._subject = plan.subject
-        self._first, self._most = first, most_rows or _LADDER[-1]
+        self._first, self._most = first, most_rows
+        self._ladder = _ladder(plan.batch_rows or _MOST_ROWS)
         self._items = self._subject.points(plan)
         self._forecasts = _forecasts(plan, self._items)
         self.columns = self._subject.columns(self._items, self._forecasts)
@@ -154,12 +156,18 @@ class Batches:
             work = np.cumsum(self._seconds[self._point[begin:end]])
             first = begin
             while first < end:
-                before = work[first - begin - 1] if first > begin else 0.0
-                wanted = int(np.searchsorted(work, before + _SECONDS)) + 1 - (first - begin)
-                rows = min(_rung(wanted), self._most)
-                last = min(first + rows, end)
-                yield _Cut(first, last, min(_rung(last - first), self._most))
+                wanted = self.plan.batch_rows
+                if wanted is None:
+                    before = work[first - begin - 1] if first > begin else 0.0
+                    wanted = int(np.searchsorted(work, before + _SECONDS)) + 1 - (first - begin)
+                last = min(first + self._padded(wanted), end)
+                yield _Cut(first, last, self._padded(last - first))
                 first = last
+
+    def _padded(self, rows: int) -> int:
+        """The number of rows that a batch is padded to."""
+        rung = next((rung for rung in self._ladder if rung >= rows), self._ladder[-1])
+        return rung if self._most is None else min(rung, self._most)
 
 
 def _forecasts(plan: Plan, items: Sequence[object]) -> list[Forecast]:
@@ -230,5 +238,11 @@ def _rows(plan: Plan, earlier: Plan | None) -> tuple[AnyArray, AnyArray]:
     return rows // seeds, rows % seeds
 
 
-def _rung(rows: int) -> int:
-    return next((rung for rung in _LADDER if rung >= rows), _LADDER[-1])
+def _ladder(most: int) -> list[int]:
+    """The numbers of rows that batches are padded to: few, so that few programs serve them all.
+
+    >>> _ladder(1024), _ladder(100)
+    ([1, 4, 16, 64, 256, 1024], [1, 4, 16, 64, 100])
+    """
+    powers = range((most - 1).bit_length() // 2 + 1)
+    return [*(4**power for power in powers if 4**power < most), most]

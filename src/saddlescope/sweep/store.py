@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,7 @@ def _smaller(plan: Plan, before: object) -> Plan:
     if rest:
         changed = list(differences({n: before[n] for n in rest}, {n: now[n] for n in rest}))
         raise InvalidInput("extend", rest[0], f"only axes may grow: {'; '.join(changed)}")
-    return Plan(plan.base, before["axes"], plan.keep, before["draws"], plan.draw_seed, plan.modules)
+    return replace(plan, axes=before["axes"], draws=before["draws"])
 
 
 def _refuse(path: Path, what: str, changed: list[str], cure: str) -> None:
