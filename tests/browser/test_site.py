@@ -141,6 +141,12 @@ def test_the_index_from_the_papers_leads_to_the_reference_and_the_gallery(site: 
     assert {anchor for name, anchor in links if name == "gallery"} == figures
 
 
+def test_every_tag_in_the_reference_leads_to_the_theory(site: Path) -> None:
+    html = (site / "api.html").read_text("utf-8")
+    html = re.sub(r"<(head|script|style|pre|code|a)\b.*?</\1>", "", html, flags=re.DOTALL)
+    assert re.findall(r"\bT\d+\b", re.sub(r"<[^>]+>", "", html)) == []
+
+
 def test_what_a_command_prints_stays_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NotebookClient, "__init__", NotebookClient.__init__)
     monkeypatch.setenv("PATH", os.environ["PATH"])
