@@ -33,6 +33,8 @@ default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+# Quotes are curled and points joined, but two hyphens stay what they are: an option of a command.
+smartquotes_action = "qe"
 # Tutorials are executed at every build, each in an empty folder; one that fails fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
