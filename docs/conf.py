@@ -14,6 +14,8 @@ from sphinx.util.docutils import SphinxDirective
 
 import saddlescope
 
+DOCS = Path(__file__).parent
+
 project = "Saddlescope"
 author = "The Saddlescope developers"
 copyright = author
@@ -31,6 +33,8 @@ default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+# Quotes are curled and points joined, but two hyphens stay what they are: an option of a command.
+smartquotes_action = "qe"
 # Tutorials are executed at every build, each in an empty folder; one that fails fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
@@ -60,12 +64,13 @@ html_title = "Saddlescope"
 
 # Docstrings are mostly read in terminals and notebooks, so their mathematics is between dollar
 # signs and their tags are bare words. Here the mathematics is rendered and the tags become links.
+_TAGS = re.findall(r"^\(t(\d+)\)=", (DOCS / "theory.md").read_text("utf-8"), re.MULTILINE)
 _DOCSTRING_PARTS = re.compile(
-    r"""
+    rf"""
       (?P<code>``.+?``|`[^`]+`_?)
     | \$\$(?P<display>.+?)\$\$
     | \$(?P<inline>[^$]+?)\$
-    | \bT(?P<tag>[1-9]|1[0-4678]|21)\b
+    | \bT(?P<tag>{"|".join(_TAGS)})\b
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -125,7 +130,7 @@ class FigureTable(SphinxDirective):
 
 
 def setup(app: Any) -> None:
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(DOCS))
     from gallery.page import FigureGallery
 
     app.add_directive("figure-gallery", FigureGallery)

@@ -141,6 +141,26 @@ def test_the_index_from_the_papers_leads_to_the_reference_and_the_gallery(site: 
     assert {anchor for name, anchor in links if name == "gallery"} == figures
 
 
+def test_every_tag_in_the_reference_leads_to_the_theory(site: Path) -> None:
+    html = (site / "api.html").read_text("utf-8")
+    html = re.sub(r"<(head|script|style|pre|code|a)\b.*?</\1>", "", html, flags=re.DOTALL)
+    assert re.findall(r"\bT\d+\b", re.sub(r"<[^>]+>", "", html)) == []
+
+
+def test_an_option_keeps_both_of_its_hyphens(site: Path) -> None:
+    pages = [path.read_text("utf-8") for path in site.glob("*.html")]
+    assert any("saddlescope --help" in html for html in pages)
+    assert [found for html in pages for found in re.findall(r".{20}\s–\w+", html)] == []
+
+
+def test_the_site_comes_with_the_licence_of_what_it_includes(site: Path) -> None:
+    assert (site / "_static" / "tex-svg.js").is_file()
+    html = (site / "index.html").read_text("utf-8")
+    assert "MathJax Consortium" in html
+    (file,) = re.findall(r'href="([^"]+/LICENSE)"', html)
+    assert "Apache License" in (site / file).read_text("utf-8")
+
+
 def test_what_a_command_prints_stays_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NotebookClient, "__init__", NotebookClient.__init__)
     monkeypatch.setenv("PATH", os.environ["PATH"])
