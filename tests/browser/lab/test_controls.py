@@ -144,10 +144,20 @@ def test_an_address_that_is_no_setting_is_refused_by_its_field(
     assert page.inner_text("#status").startswith(reason)
 
 
-def test_fields_without_a_control_stay_in_the_setting(page: Page) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    [
+        SETTING.replace(method=ss.GradientFlow(300.0, rtol=1e-8), points=50),
+        # What has its default is not in the address, and a pool has other defaults than the page.
+        SETTING.replace(
+            model=ss.SeparateAttention(3, blocks="full"), task=ss.TaskPool([0.6, 0.3], 31, tasks=1)
+        ),
+        SETTING.replace(task=ss.TaskPool([0.6, 0.3], 31, tasks=1, share=0.4)),
+    ],
+)
+def test_the_page_asks_for_the_setting_in_its_address(page: Page, setting: ss.Setting) -> None:
     from saddlescope.lab._bounds import read_setting
 
-    setting = SETTING.replace(method=ss.GradientFlow(300.0, rtol=1e-8), points=50)
     asked = page.evaluate(
         """async (fragment) => {
             const { fromAddress, toSetting } = await import("./page/settings.js");
@@ -161,6 +171,10 @@ def test_fields_without_a_control_stay_in_the_setting(page: Page) -> None:
 def test_what_a_fixed_task_changes_is_said(page: Page) -> None:
     page.evaluate("lab.change({ share: 0.4, spectrum: [0.5, 0.2, 0.1, 0.1, 0.1], heads: 2 })")
     assert known(page, "[lab.state.share, lab.adjusted]") == [0, ["share"]]
+    # Nor do all blocks stay, which an address may have given.
+    page.evaluate("lab.change({ share: 0.4, others: { blocks: 'full' }, spectrum: [0.6, 0.3] })")
+    page.evaluate("lab.change({ spectrum: [0.5, 0.2, 0.1, 0.1, 0.1] })")
+    assert known(page, "[lab.state.share, lab.state.others]") == [0, {}]
     page.evaluate("lab.change({ spectrum: [0.6, 0.3] })")
     settle(page)
     page.evaluate("lab.adjusted = ['heads']")
