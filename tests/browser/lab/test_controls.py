@@ -207,6 +207,6 @@ def test_a_run_that_diverges_is_told_and_drawn_as_far_as_it_came(page: Page) -> 
     settle(page)
     assert page.inner_text("#status").startswith("3 of 3 seeds: diverged")
     assert known(page, "known.run.ended") == ["diverged"] * 3
-    for view in ("algorithm", "map"):
+    for view in ("algorithm", "map", "particles"):
         assert "diverged" in page.inner_text(f"#view-{view} .silent")
         assert page.is_hidden(f"#view-{view} .legend")
