@@ -178,6 +178,12 @@ def test_the_law_of_small_starts_says_so_of_large_ones(page: Page) -> None:
     assert page.inner_text("#view-law .note").startswith("for small starts, unlike these; median")
 
 
+def test_drops_that_come_later_are_not_called_unpredicted(page: Page) -> None:
+    page.evaluate("lab.change({ steps: 10 })")
+    settle(page)
+    assert page.inner_text("#view-loss .note") == "2 predicted drops, after the end of this run"
+
+
 def test_labels_of_axes_are_exact_and_fit(page: Page) -> None:
     labels, widths, rooms = page.evaluate(
         """async () => {
