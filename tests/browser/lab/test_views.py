@@ -184,6 +184,14 @@ def test_drops_that_come_later_are_not_called_unpredicted(page: Page) -> None:
     assert page.inner_text("#view-loss .note") == "2 predicted drops, after the end of this run"
 
 
+def test_the_space_bar_plays_from_the_playhead(page: Page) -> None:
+    page.locator("#playhead").focus()
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-label") == "Pause"
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-label") == "Play"
+
+
 def test_labels_of_axes_are_exact_and_fit(page: Page) -> None:
     labels, widths, rooms = page.evaluate(
         """async () => {
