@@ -34,6 +34,7 @@ class Lab {
     const shell = this.isSaved ? () => kept.shell : async () => (await fetch("self-contained")).text();
     offerTakeAway(this, shell, (words, isRefused) => this.say(words, isRefused));
     this.watchSizes();
+    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
     if (this.isSaved) this.openKept(kept);
     else this.connect();
   }
@@ -51,7 +52,6 @@ class Lab {
       if (location.hash.slice(1) === this.known.prediction?.address) return;
       this.change(fromAddress(location.hash));
     });
-    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
   }
 
   openKept(kept) {
