@@ -124,6 +124,19 @@ def test_what_is_out_of_bounds_is_said(page: Page) -> None:
     assert "falling order" in page.inner_text("#status")
 
 
+def test_what_a_refused_request_cancelled_comes_all_the_same(page: Page) -> None:
+    # The second request waits for the first seed of the first, and cancels what comes after it.
+    page.evaluate("lab.change({ heads: 2 }); lab.change({ heads: 40 })")
+    page.wait_for_selector("#status.refused", timeout=PATIENCE)
+    for _ in range(500):
+        if known(page, "known.heads === 2 && !lab.isBusy && !known.isIncomplete"):
+            break
+        page.wait_for_timeout(20)
+    assert known(page, "[known.heads, known.isIncomplete]") == [2, False]
+    assert known(page, "known.prediction.number === known.run.number")
+    assert page.inner_text("#status").startswith("model.heads = 40")
+
+
 @pytest.mark.parametrize(
     ("fragment", "reason"),
     [
