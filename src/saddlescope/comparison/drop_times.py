@@ -117,7 +117,7 @@ def predicted_drops(
     weights = setting.init.ensemble(setting.model, setting.task, seeds)
     model, task = setting.model, setting.task
     predicted = _Times.none(len(seeds), len(levels) - 1)
-    small = _are_small(_initial_losses(model, task, weights), levels)
+    small = are_small_starts(model, task, weights, levels)
     if not small.all():
         notes.append(_said_of_large(int((~small).sum()), levels))
     if by == "time course":
@@ -171,6 +171,13 @@ def predicted_times(
     else:
         _by_quadrature(model, task, weights, predicted, [])
     return np.where((predicted.time <= until[:, None]) & small[:, None], predicted.time, np.nan)
+
+
+def are_small_starts(
+    model: AbstractAttention, task: AbstractData, weights: Weights, levels: FloatArray
+) -> Bool[np.ndarray, " S"]:
+    """Which starts are so near the first of the levels that times are predicted of them."""
+    return _are_small(_initial_losses(model, task, weights), levels)
 
 
 def _are_small(loss: FloatArray, levels: FloatArray) -> Bool[np.ndarray, " S"]:

@@ -12,6 +12,7 @@ from saddlescope import theory
 from saddlescope.attention import AbstractAttention, RandomStart
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.comparison._predict import Landscape, find_landscape, predict_on
+from saddlescope.comparison.drop_times import are_small_starts
 from saddlescope.errors import TheoryDoesNotApply
 from saddlescope.lab._copying import as_address, as_command, as_python
 from saddlescope.setting import Setting
@@ -99,7 +100,12 @@ def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays]:
     times = np.linspace(max(float(ends[0]), 0.0), float(ends[1]), _LAW_POINTS)
     median = float(law.quantiles([0.5])[0])
     arrays = {"time": times, "density": _density(law, times), "survival": law.survival(times)}
-    return {"median": median, "reason": None}, arrays
+    model, task = setting.model, setting.task
+    starts = setting.init.ensemble(model, task, np.array(setting.seeds))
+    levels = theory.plateau_losses(task, model=model)
+    # The law is exact as the scale falls to zero.
+    applies = bool(are_small_starts(model, task, starts, levels).all())
+    return {"median": median, "reason": None, "applies": applies}, arrays
 
 
 def _density(law: theory.DropTimeLaw, times: FloatArray) -> FloatArray:

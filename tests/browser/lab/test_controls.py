@@ -124,6 +124,19 @@ def test_what_is_out_of_bounds_is_said(page: Page) -> None:
     assert "falling order" in page.inner_text("#status")
 
 
+def test_what_a_refused_request_cancelled_comes_all_the_same(page: Page) -> None:
+    # The second request waits for the first seed of the first, and cancels what comes after it.
+    page.evaluate("lab.change({ heads: 2 }); lab.change({ heads: 40 })")
+    page.wait_for_selector("#status.refused", timeout=PATIENCE)
+    for _ in range(500):
+        if known(page, "known.heads === 2 && !lab.isBusy && !known.isIncomplete"):
+            break
+        page.wait_for_timeout(20)
+    assert known(page, "[known.heads, known.isIncomplete]") == [2, False]
+    assert known(page, "known.prediction.number === known.run.number")
+    assert page.inner_text("#status").startswith("model.heads = 40")
+
+
 @pytest.mark.parametrize(
     ("fragment", "reason"),
     [
@@ -144,10 +157,20 @@ def test_an_address_that_is_no_setting_is_refused_by_its_field(
     assert page.inner_text("#status").startswith(reason)
 
 
-def test_fields_without_a_control_stay_in_the_setting(page: Page) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    [
+        SETTING.replace(method=ss.GradientFlow(300.0, rtol=1e-8), points=50),
+        # What has its default is not in the address, and a pool has other defaults than the page.
+        SETTING.replace(
+            model=ss.SeparateAttention(3, blocks="full"), task=ss.TaskPool([0.6, 0.3], 31, tasks=1)
+        ),
+        SETTING.replace(task=ss.TaskPool([0.6, 0.3], 31, tasks=1, share=0.4)),
+    ],
+)
+def test_the_page_asks_for_the_setting_in_its_address(page: Page, setting: ss.Setting) -> None:
     from saddlescope.lab._bounds import read_setting
 
-    setting = SETTING.replace(method=ss.GradientFlow(300.0, rtol=1e-8), points=50)
     asked = page.evaluate(
         """async (fragment) => {
             const { fromAddress, toSetting } = await import("./page/settings.js");
@@ -161,6 +184,10 @@ def test_fields_without_a_control_stay_in_the_setting(page: Page) -> None:
 def test_what_a_fixed_task_changes_is_said(page: Page) -> None:
     page.evaluate("lab.change({ share: 0.4, spectrum: [0.5, 0.2, 0.1, 0.1, 0.1], heads: 2 })")
     assert known(page, "[lab.state.share, lab.adjusted]") == [0, ["share"]]
+    # Nor do all blocks stay, which an address may have given.
+    page.evaluate("lab.change({ share: 0.4, others: { blocks: 'full' }, spectrum: [0.6, 0.3] })")
+    page.evaluate("lab.change({ spectrum: [0.5, 0.2, 0.1, 0.1, 0.1] })")
+    assert known(page, "[lab.state.share, lab.state.others]") == [0, {}]
     page.evaluate("lab.change({ spectrum: [0.6, 0.3] })")
     settle(page)
     page.evaluate("lab.adjusted = ['heads']")
@@ -193,6 +220,6 @@ def test_a_run_that_diverges_is_told_and_drawn_as_far_as_it_came(page: Page) -> 
     settle(page)
     assert page.inner_text("#status").startswith("3 of 3 seeds: diverged")
     assert known(page, "known.run.ended") == ["diverged"] * 3
-    for view in ("algorithm", "map"):
+    for view in ("algorithm", "map", "particles"):
         assert "diverged" in page.inner_text(f"#view-{view} .silent")
         assert page.is_hidden(f"#view-{view} .legend")

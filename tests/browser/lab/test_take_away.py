@@ -118,6 +118,21 @@ def test_what_is_on_the_screen_is_saved_and_a_saved_page_can_be_saved_again(
     alone.close()
 
 
+def test_a_saved_page_shows_its_views_first_on_a_phone(page: Page, tmp_path: Path) -> None:
+    page.click("#take-away summary")
+    saved(page, page.get_by_role("button", name="Save as page").click).save_as(
+        tmp_path / "lab.html"
+    )
+    alone = page.context.new_page()
+    alone.set_viewport_size({"width": 390, "height": 844})
+    alone.goto((tmp_path / "lab.html").as_uri())
+    alone.wait_for_selector("#view-loss .uplot", timeout=PATIENCE)
+    loss = alone.locator("#view-loss").bounding_box()
+    assert loss is not None
+    assert loss["y"] + loss["height"] < 844
+    alone.close()
+
+
 def test_a_page_is_saved_when_the_run_that_was_asked_for_is_there(
     page: Page, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The lab's views: numbers are those of Python, the playhead moves them, they fit the screen."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,73 @@ def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], r
     for view in ("law", "particles"):
         assert page.is_hidden(f"#view-{view} .stage")
         assert page.is_hidden(f"#view-{view} .legend")
+
+
+def test_the_law_of_small_starts_says_so_of_large_ones(page: Page) -> None:
+    assert page.inner_text("#view-law .note").startswith("over random starts; median")
+    page.evaluate("lab.change({ init_scale: 3 })")
+    settle(page)
+    assert page.inner_text("#view-law .note").startswith("for small starts, unlike these; median")
+
+
+def test_drops_that_come_later_are_not_called_unpredicted(page: Page) -> None:
+    page.evaluate("lab.change({ steps: 10 })")
+    settle(page)
+    assert page.inner_text("#view-loss .note") == "2 predicted drops, after the end of this run"
+
+
+def test_the_space_bar_plays_from_the_playhead(page: Page) -> None:
+    page.locator("#playhead").focus()
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-label") == "Pause"
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-label") == "Play"
+
+
+def test_labels_of_axes_are_exact_and_fit(page: Page) -> None:
+    labels, widths, rooms = page.evaluate(
+        """async () => {
+            const { brief } = await import("./page/drawing/chart.js");
+            const labels = [125000, 1.25e-4, -2e-5, 0.00125, 12500].map(brief);
+            const context = document.createElement("canvas").getContext("2d");
+            context.font = "11px system-ui";
+            const [, y] = lab.cards.cards.get("conserved").renderer.plot.axes;
+            const words = ["−1.25e−4", "−0.00125", "0.0015", "−5e−4"];
+            return [labels, words.map((one) => context.measureText(one).width),
+                    words.map((one) => y.size(null, [one]) - y.gap)];
+        }"""
+    )
+    assert labels == ["1.25e5", "1.25e−4", "−2e−5", "0.00125", "12.5k"]
+    assert all(width < room for width, room in zip(widths, rooms, strict=True))
+
+
+def test_what_differs_by_rounding_alone_is_drawn_flat(page: Page) -> None:
+    low, high = page.evaluate(
+        """async () => {
+            const { span } = await import("./page/views/time.js");
+            return span([-7.6e-5, -7.6e-5 * (1 + 1e-9)]);
+        }"""
+    )
+    assert low < -7.9e-5
+    assert high > -7.3e-5
+
+
+def positions(picture: str, words: str) -> tuple[float, float]:
+    """Where words stand in an SVG."""
+    found = re.search(rf'<text x="([-\d.]+)" y="([-\d.]+)"[^>]*>{re.escape(words)}<', picture)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+def test_words_in_files_do_not_overlap(page: Page) -> None:
+    picture = drawn(page, "loss")
+    axis, legend = positions(picture, "training time t/τ"), positions(picture, "predicted levels")
+    assert legend[1] - axis[1] > 14
+    page.evaluate("lab.change({ spectrum: [0.5] })")
+    settle(page)
+    picture = drawn(page, "map")
+    now, nearest = positions(picture, "now"), positions(picture, "nearest fixed point")
+    assert nearest[0] - now[0] > 90
 
 
 def test_legends_keep_to_one_line(page: Page) -> None:

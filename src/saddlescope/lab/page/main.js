@@ -34,6 +34,7 @@ class Lab {
     const shell = this.isSaved ? () => kept.shell : async () => (await fetch("self-contained")).text();
     offerTakeAway(this, shell, (words, isRefused) => this.say(words, isRefused));
     this.watchSizes();
+    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
     if (this.isSaved) this.openKept(kept);
     else this.connect();
   }
@@ -51,7 +52,6 @@ class Lab {
       if (location.hash.slice(1) === this.known.prediction?.address) return;
       this.change(fromAddress(location.hash));
     });
-    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
   }
 
   openKept(kept) {
@@ -99,16 +99,20 @@ class Lab {
       this.timer = setTimeout(() => this.pump(), PATIENCE - waited);
       return;
     }
-    this.isDirty = false;
+    this.isDirty = this.isRefused = false;
+    this.ask(this.state);
+  }
+
+  ask(state) {
     this.setBusy(true);
     this.askedAt = performance.now();
-    this.asked = this.state;
-    this.connection.ask("run", toSetting(this.state), { shown: this.known.seedIndex });
-    const prompts = JSON.stringify([this.state.spectrum, this.state.context_length, this.state.inputs,
-                                    this.state.label_noise]);
-    if (prompts !== this.askedPrompts && !isMixed(this.state)) {
+    this.asked = state;
+    this.connection.ask("run", toSetting(state), { shown: this.known.seedIndex });
+    const prompts = JSON.stringify([state.spectrum, state.context_length, state.inputs,
+                                    state.label_noise]);
+    if (prompts !== this.askedPrompts && !isMixed(state)) {
       this.askedPrompts = prompts;
-      this.askPrompts();
+      this.askPrompts(state);
     }
   }
 
@@ -117,14 +121,14 @@ class Lab {
     document.getElementById("views").setAttribute("aria-busy", String(isBusy));
   }
 
-  askPrompts() {
+  askPrompts(state) {
     this.arePromptsAwaited = true;
-    this.connection.ask("prompts", toSetting(this.state), { seed: this.promptSeed });
+    this.connection.ask("prompts", toSetting(state), { seed: this.promptSeed });
   }
 
   resample() {
     this.promptSeed += 1;
-    this.askPrompts();
+    this.askPrompts(this.state);
   }
 
   receive(frame, data) {
@@ -174,7 +178,7 @@ class Lab {
     this.playhead.refresh(frame.share === 1);
     this.cards.draw();
     if (this.askedAt) this.timing(frame.share === 1 ? "run" : "part");
-    this.say(this.about(frame));
+    if (!this.isRefused) this.say(this.about(frame));
     this.pump();
     this.answerWaiting();
   }
@@ -190,12 +194,18 @@ class Lab {
     this.answerWaiting();
   }
 
-  on_waiting(frame) { this.say(`${frame.reason} …`); }
+  on_waiting(frame) { if (!this.isRefused) this.say(`${frame.reason} …`); }
 
   on_refused(frame) {
     if (frame.asked === "run") this.setBusy(false);
     else this.arePromptsAwaited = false;
     this.say(frame.reason, true);
+    // A request cancels the one before it, also if it is refused: that one is asked for again.
+    if (frame.asked === "run" && !this.isDirty && this.known.isIncomplete &&
+        frame.number !== this.known.prediction.number) {
+      this.isRefused = true;
+      this.ask(this.known.state);
+    }
     this.answerWaiting();
     this.pump();
   }

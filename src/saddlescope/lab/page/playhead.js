@@ -13,8 +13,9 @@ export class Playhead {
     this.slider.addEventListener("input", () => { this.pause(); this.goTo(Number(this.slider.value)); });
     this.button.addEventListener("click", () => this.toggle());
     document.addEventListener("keydown", (event) => {
-      if (event.key !== " " || event.target.closest("input, select, button, summary, [role=slider]"))
-        return;
+      // A slider has no use for the space bar: after the playhead was dragged it plays, too.
+      const others = "input:not([type=range]), select, button, summary";
+      if (event.key !== " " || event.target.closest(others)) return;
       event.preventDefault();
       this.toggle();
     });

@@ -36,6 +36,11 @@ export class Known {
   get isWhole() { return this.run !== null && this.run.shown === null; }
   /** Whether the law is still that of an earlier run. */
   get isLawAwaited() { return this.run?.number !== this.law?.number; }
+  /** Whether more was predicted than has come. */
+  get isIncomplete() {
+    return this.prediction !== this.theory ||
+      (this.run !== null && (this.run.share < 1 || !this.isWhole || this.isLawAwaited));
+  }
   get seed() { return Math.min(this.seedIndex, Math.max(this.seeds.length - 1, 0)); }
   get moment() { return this.points ? this.time[this.now] : 0; }
   has(name) { return Boolean(this.run && name in this.run.arrays); }

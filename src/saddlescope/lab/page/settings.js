@@ -21,7 +21,7 @@ export const isMixed = (state) => state.share !== 0;
 export function settled(state) {
   if (!isMixed(state)) return state;
   return { ...state, heads: Math.min(state.heads, 5), rank: 1,
-           ...(state.spectrum.length > 4 ? { share: 0 } : {}) };
+           ...(state.spectrum.length > 4 ? { share: 0, others: {} } : {}) };
 }
 
 export function toSetting(state) {
@@ -57,7 +57,11 @@ const numbers = (text) => text.replace(/,$/, "").split(",").map(numberOrText);
 /** The state in the part of an address after its #; fields that are missing have their defaults. */
 export function fromAddress(fragment) {
   const state = { ...structuredClone(DEFAULT), others: {} };
-  for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  // A pool of tasks has defaults of its own.
+  if (given.get("task") === "task_pool")
+    Object.assign(state, { share: 1, others: { blocks: "reduced" } });
+  for (const [name, text] of given) {
     // Whether a task is repeated is in its share.
     if (name === "task") continue;
     if (name === "spectrum" || (name === "seeds" && text.includes(","))) state[name] = numbers(text);

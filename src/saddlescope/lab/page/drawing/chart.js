@@ -12,7 +12,7 @@ export function brief(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (size >= 1e5 || size < 1e-3)
-    return value.toExponential(1).replace(".0e", "e").replace("e+", "e").replaceAll("-", "−");
+    return Number(value.toPrecision(3)).toExponential().replace("e+", "e").replaceAll("-", "−");
   if (size >= 1e4) return `${Number((value / 1000).toPrecision(3))}k`.replace("-", "−");
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
@@ -72,6 +72,9 @@ export function drawContent(pen, picture, X, Y, box) {
              { colour: faint, size: 10, align: "right", halo: own("card") });
 }
 
+/** How wide the labels of a vertical axis are, in one of two sizes: the drawing moves seldom. */
+const room = (_, labels) => (labels?.some((label) => label.length > 6) ? 62 : 50);
+
 export class Chart {
   constructor(stage, seek) {
     this.stage = stage;
@@ -106,7 +109,7 @@ export class Chart {
     const axis = (own_, name) => ({
       scale: name, stroke: own("faint"), font: `${AXIS}px system-ui`, label: own_.label,
       labelFont: `${AXIS}px system-ui`, labelSize: 15, labelGap: 0,
-      size: name === "x" ? 22 : 46, gap: 4, ticks: { show: false },
+      size: name === "x" ? 22 : room, gap: 4, ticks: { show: false },
       grid: { stroke: own("grid"), width: 1 }, space: name === "x" ? 60 : 30,
       values: (_, splits) => splits.map((one) => (one === null ? "" : brief(one))),
     });
@@ -179,7 +182,7 @@ export function ticks({ low, high, scale }, count = 6) {
 
 /** The whole chart with a pen, axes included. */
 export function drawChart(pen, picture, width, height) {
-  const box = { x: 56, y: 30, width: width - 76, height: height - 78 };
+  const box = { x: 56, y: 30, width: width - 76, height: height - 86 };
   const [X, Y] = positions(picture, box);
   const faint = own("faint"), grid = own("grid");
   for (const value of ticks(picture.x)) {
@@ -190,7 +193,7 @@ export function drawChart(pen, picture, width, height) {
     pen.line([[box.x, Y(value)], [box.x + box.width, Y(value)]], { colour: grid, width: 1 });
     pen.text(box.x - 6, Y(value), brief(value), { colour: faint, align: "right" });
   }
-  pen.text(box.x + box.width / 2, box.y + box.height + 28, picture.x.label,
+  pen.text(box.x + box.width / 2, box.y + box.height + 27, picture.x.label,
            { colour: faint, align: "center" });
   pen.text(box.x - 44, box.y - 10, picture.y.label, { colour: faint });
   pen.clipped(box.x, box.y, box.width, box.height, () => {

@@ -10,8 +10,9 @@ export function drawMaps(pen, maps, largest, width, height, above = 0) {
   const columns = maps.reduce((sum, map) => sum + map.columns, 0);
   const margins = maps.reduce((sum, map) => sum + left(map), gap * (maps.length - 1) + 4);
   const rows = Math.max(...maps.map((map) => map.rows));
-  // Square cells, unless there are many rows: then they are flat.
-  const cell = Math.min((width - margins) / columns, 46,
+  // Square cells, unless there are many rows: then they are flat. Few are large, below their title.
+  const largestCell = Math.max(46, 130 / Math.max(...maps.map((map) => map.columns)));
+  const cell = Math.min((width - margins) / columns, largestCell,
                         Math.max((height - top - bottom) / rows, 17));
   let x = (width - margins - cell * columns) / 2;
   for (const map of maps) {

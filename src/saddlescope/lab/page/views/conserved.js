@@ -29,10 +29,14 @@ export default {
   },
 };
 
-const legend = (known) => (known.has("key_value_balance")
-  ? [{ label: "Σ‖k‖² − v²", colour: own("faint") },
-     { label: "‖k‖² − ‖q‖²", colour: own("faint"), dash: true }]
-  : [{ label: "diagonal of v vᵀ − ⟨U, U⟩", colour: own("faint") }]);
+/** With all blocks their own weights belong to the balances. */
+function legend(known) {
+  const isFull = known.has("nu");
+  const labels = known.has("key_value_balance")
+    ? (isFull ? ["Σ‖k, κ‖² − ‖v, ν‖²", "‖k, κ‖² − ‖q‖²"] : ["Σ‖k‖² − v²", "‖k‖² − ‖q‖²"])
+    : [isFull ? "diagonal of v vᵀ + ν νᵀ − ⟨U, U⟩ − u uᵀ" : "diagonal of v vᵀ − ⟨U, U⟩"];
+  return labels.map((label, at) => ({ label, colour: own("faint"), dash: at > 0 }));
+}
 
 function balances(known) {
   const curves = [], { seed, heads } = known;

@@ -75,10 +75,10 @@ function draw(pen, known, points, width, height) {
   if (visited.length) {
     const now = visited.at(-1);
     pen.circle(X(now), Y(now), 8.5, { colour: accent, width: 2 });
-    const isRight = X(now) > width * 0.6;
-    const below = isRight ? 16 : Y(now) < 26 ? 6 : -11;
-    pen.text(X(now) + (isRight ? -6 : 14), Y(now) + below, subsetName(now.subset),
-             { colour: own("ink"), size: 11, weight: 600, align: isRight ? "right" : "left",
+    // Left of the path, where the graph leaves room.
+    const isFirst = now.subset.length === 0;
+    pen.text(X(now) + (isFirst ? 14 : -6), Y(now) + (isFirst ? 0 : 16), subsetName(now.subset),
+             { colour: own("ink"), size: 11, weight: 600, align: isFirst ? "left" : "right",
                halo: card });
   }
   for (let count = 0; count <= most; count++)

@@ -12,7 +12,8 @@ export default {
 
   isAwaited: (known) => known.isLawAwaited,
 
-  note: (known) => `over random starts; median ${brief(known.law.median)}`,
+  note: ({ law }) => `${law.applies ? "over random starts" : "for small starts, unlike these"}; ` +
+                     `median ${brief(law.median)}`,
 
   describe(known) {
     if (!known.law) return { silent: WAITING };

@@ -14,8 +14,10 @@ export default {
     const levels = known.prediction.plateau_losses;
     if (!levels) return "theory predicts no levels for this setting";
     const count = levels.length - 1, drops = `${count} predicted drop${count === 1 ? "" : "s"}`;
-    return areTimesPredicted(known) ? `${drops}, timed from the initial weights alone`
-                                    : `${drops}; their times are not predicted here`;
+    if (areTimesPredicted(known)) return `${drops}, timed from the initial weights alone`;
+    // Where theory is silent a note says so.
+    return known.prediction.notes.length ? `${drops}; their times are not predicted here`
+                                         : `${drops}, after the end of this run`;
   },
 
   /** Where theory is silent, and why. */

@@ -3,6 +3,7 @@
 // The hill is −F/2, and the particle's energy is zero. Eigenvectors that are learned drive no longer.
 
 import { colour, own } from "../drawing/colours.js";
+import { DIVERGED } from "./maps.js";
 
 const SAMPLES = 121;
 // The share of an eigenvector's amplitude at which its drive counts as used up.
@@ -24,6 +25,7 @@ export default {
     const drive = known.theory?.arrays.drive?.data;
     if (!drive || !known.isSeparate || known.state.share > 0)
       return { silent: "No potential is known for this setting." };
+    if (!known.map().every(Number.isFinite)) return { silent: DIVERGED };
     const left = remaining(known, drive), strongest = Math.max(...drive);
     const reach = Math.log(60) / (2 * strongest);
     const unit = known.state.init_scale ** 2 / known.heads;

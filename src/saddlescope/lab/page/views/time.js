@@ -25,12 +25,12 @@ export function timeColumns(known) {
   return columns;
 }
 
-/** The span of some numbers, with room about it; NaN does not count. */
+/** The span of some numbers, with room about it; NaN does not count. What differs by rounding is flat. */
 export function span(values, least = 0) {
   let low = Infinity, high = -Infinity;
   for (const value of values)
     if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
   if (low > high) return [0, 1];
-  const room = Math.max((high - low) * 0.08, least, 1e-12);
+  const room = Math.max((high - low) * 0.08, Math.max(-low, high) * 0.05, least, 1e-12);
   return [low - room, high + room];
 }
