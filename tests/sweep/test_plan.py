@@ -140,6 +140,7 @@ def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -
         (f"draws = 1000000000000\n{PLAN}", r"draws = 1000000000000: must be .* at most"),
         (f"draws = 3\n{PLAN}", r"draws = 3: there is no random axis"),
         (f"modules = ['none.py']\n{PLAN}", r"modules = '.*none.py': there is no such file"),
+        (f"modules = ['plan.toml']\n{PLAN}", r"modules = .*: must be a Python file"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said(text: str, said: str, tmp_path: Path) -> None:

@@ -177,18 +177,27 @@ def _listen(host: str, port: int | None) -> sockets.socket:
     for attempt, number in enumerate(wanted):
         if not 0 <= number <= 65_535:
             raise InvalidInput("port", number, "must be from 0 to 65535")
-        listener = sockets.socket(sockets.AF_INET6 if ":" in host else sockets.AF_INET)
-        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
-            listener.bind((host, number))
-            # Connections wait until the server is up.
-            listener.listen(_BACKLOG)
-        except OSError as problem:
-            listener.close()
+            return _bound(host, number)
+        except (OSError, TypeError) as problem:
+            # The latter for a name that no host can have.
             if attempt + 1 < len(wanted):
                 continue
             field, value = ("port", number) if number else ("host", host)
-            reason = problem.strerror or str(problem)
+            reason = getattr(problem, "strerror", None) or str(problem)
             raise InvalidInput(field, value, f"cannot be listened on: {reason}") from None
-        return listener
     raise AssertionError("there is always a last port")
+
+
+def _bound(host: str, port: int) -> sockets.socket:
+    # A system without IPv6 has no such socket.
+    listener = sockets.socket(sockets.AF_INET6 if ":" in host else sockets.AF_INET)
+    try:
+        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        # Connections wait until the server is up.
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
