@@ -288,6 +288,8 @@ def test_a_token_is_needed_where_there_is_one(guarded: Lab) -> None:
         ({"token": "with spaces in it"}, "token"),
         ({"port": 70_000}, "port"),
         ({"port": -1}, "port"),
+        ({"port": "usual"}, "port"),
+        ({"setting": "separate"}, "setting"),
     ],
 )
 def test_what_cannot_be_served_is_refused(options: dict[str, object], field: str) -> None:

@@ -153,10 +153,15 @@ def test_what_is_wrong_with_a_plan_is_said(text: str, said: str, tmp_path: Path)
         ss.Sweep.load(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("modules", ["measures.py", 3])
+@pytest.mark.parametrize("modules", ["measures.py", 3, np.array(3)])
 def test_modules_are_a_list(modules: object) -> None:
     with pytest.raises(ss.InvalidInput, match=r"modules = .*: must be a list of files"):
         ss.Sweep(BASE, modules=modules)  # type: ignore[arg-type]
+
+
+def test_a_number_in_an_array_is_no_list_of_values() -> None:
+    with pytest.raises(ss.InvalidInput, match=r"axes\.heads = .*: must be a list of values"):
+        ss.Sweep(BASE, heads=np.array(3))
 
 
 def test_a_range_of_large_whole_numbers_does_not_wrap_around() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.checks import number, seed_labels, whole_number
+from saddlescope.checks import listed, number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.plain import Plain, to_plain
@@ -168,16 +168,16 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
 
 
 def _listed(name: str, values: object) -> tuple[object, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidInput(name, values, "must be a list of values")
-    listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
-    if not listed:
+    items = listed(name, values, "must be a list of values")
+    if isinstance(values, np.ndarray):
+        items = values.tolist()
+    if not items:
         raise InvalidInput(name, values, "must hold at least one value")
-    for value in listed:
+    for value in items:
         if not isinstance(value, int | float | str):
             # Raises for what cannot be written to a file.
             to_plain(value, {})
-    return listed
+    return tuple(items)
 
 
 def _count(name: str, count: object) -> int:

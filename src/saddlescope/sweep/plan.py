@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from saddlescope.checks import AnyArray, FloatArray, list_seeds, seed_labels, whole_number
+from saddlescope.checks import AnyArray, FloatArray, list_seeds, listed, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, check_fields, digest
@@ -55,14 +55,12 @@ class Plan:
     batch_rows: int | None = None
 
     def __post_init__(self) -> None:
-        for name, items in (("keep", "names"), ("modules", "files")):
-            given = getattr(self, name)
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise InvalidInput(name, given, f"must be a list of {items}")
+        kept = tuple(listed("keep", self.keep, "must be a list of names"))
+        modules = listed("modules", self.modules, "must be a list of files")
         made = {name: make_axis(name, value) for name, value in self.axes.items()}
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
-        paths = tuple(str(path) for path in self.modules)
-        checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
+        paths = tuple(map(str, modules))
+        checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": kept}
         for name in ("draws", "batch_rows"):
             if getattr(self, name) is not None:
                 checked[name] = whole_number(name, getattr(self, name), at_most=_MOST_ROWS)
