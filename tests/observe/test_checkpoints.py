@@ -293,6 +293,7 @@ def test_decoders_of_ours_and_a_log_beside(tmp_path):
         (["nowhere"], "checkpoints = 'nowhere': there is no such file or folder"),
         (["empty"], "checkpoints = 'empty': must hold checkpoints"),
         ([3], "checkpoints = 3: must be a path"),
+        (3, "checkpoints = 3: must be files, folders and patterns"),
     ],
 )
 def test_places_without_checkpoints(places, message, tmp_path, monkeypatch):

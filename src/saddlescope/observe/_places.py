@@ -6,10 +6,11 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from saddlescope.checks import listed
 from saddlescope.errors import InvalidInput
 from saddlescope.observe.weights import natural
 from saddlescope.running.files import MANIFEST, as_path
@@ -95,10 +96,10 @@ def as_step(value: object) -> int | None:
     return value if is_step else None  # type: ignore[return-value]
 
 
-def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
+def find_checkpoints(places: object) -> list[Checkpoint]:
     """The checkpoints in files, folders and patterns, in natural order, each once."""
     paths: dict[Path, None] = {}
-    for place in places:
+    for place in listed("checkpoints", places, "must be files, folders and patterns"):
         path = as_path("checkpoints", place)
         found = [path] if path.exists() else [Path(one) for one in glob.glob(str(path))]
         if not found:
