@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -270,8 +271,18 @@ def _work(
             except Interrupted:
                 said = _Stopped()
             except Exception as problem:
-                said = _Raised(problem)
+                said = _Raised(_sendable(problem))
             told.say(said)
+
+
+def _sendable(problem: Exception) -> Exception:
+    """An exception, or its text if it cannot be rebuilt in another process."""
+    try:
+        pickle.loads(pickle.dumps(problem))
+    except Exception:
+        # Rebuilding one calls its class, which may want other arguments.
+        return SaddlescopeError(f"{type(problem).__name__}: {problem}")
+    return problem
 
 
 class _Told(logging.Handler):
@@ -289,10 +300,8 @@ class _Told(logging.Handler):
                 # There is nobody any more.
                 os._exit(1)
             except Exception as problem:
-                # It cannot be pickled.
-                wrong = getattr(said, "problem", problem)
-                line = f"{type(wrong).__name__}: {wrong}"
-                self._line.send(_Raised(SaddlescopeError(line)))
+                # A result that cannot be pickled.
+                self._line.send(_Raised(_sendable(problem)))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.say(_Logged(record.levelno, record.getMessage()))
