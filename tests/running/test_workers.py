@@ -85,6 +85,20 @@ def test_an_exception_that_cannot_be_rebuilt_is_raised_as_its_text() -> None:
         on_workers(fail_in_its_own_way, [1], 1, silent)
 
 
+def unknown_here() -> None:
+    raise AttributeError("there is no such class here")
+
+
+class Unknown:
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return unknown_here, ()
+
+
+def test_an_item_that_cannot_be_rebuilt_ends_the_work() -> None:
+    with pytest.raises(AttributeError, match="no such class here"):
+        on_workers(square, [1, Unknown(), 3], 1, silent)
+
+
 def no_result(number: int, parts: Parts) -> object:
     return lambda: number
 

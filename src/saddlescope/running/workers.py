@@ -258,8 +258,8 @@ def _work(
     interruption.obey()
     ignore_torn_programs()
     items: queue.SimpleQueue[Item] = queue.SimpleQueue()
-    threading.Thread(target=_follow, args=(line, items), daemon=True).start()
     told = _Told(line)
+    threading.Thread(target=_follow, args=(line, items, told), daemon=True).start()
     log.addHandler(told)
     log.propagate = False
     told.say(_Ready())
@@ -307,13 +307,19 @@ class _Told(logging.Handler):
         self.say(_Logged(record.levelno, record.getMessage()))
 
 
-def _follow(line: Connection[object, Item | _Stop], items: queue.SimpleQueue[Item]) -> None:
+def _follow(
+    line: Connection[object, Item | _Stop], items: queue.SimpleQueue[Item], told: _Told
+) -> None:
     """Take items and requests to stop; where they end, the process that started this one has."""
     while True:
         try:
             order = line.recv()
         except (EOFError, OSError):
             os._exit(1)
+        except Exception as problem:
+            # An item whose class this process does not have.
+            told.say(_Raised(_sendable(problem)))
+            continue
         if isinstance(order, _Stop):
             interruption.ask(order.signal)
         else:
