@@ -116,6 +116,11 @@ class CannotWrite(SaddlescopeError):
     def __init__(self, path: Path, problem: OSError) -> None:
         reason = problem.strerror or type(problem).__name__
         super().__init__(f"path = {str(path)!r}: cannot be written: {reason}")
+        self.path = path
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[CannotWrite], tuple[Path, OSError]]:
+        return type(self), (self.path, self.problem)
 
 
 class Interrupted(SaddlescopeError):

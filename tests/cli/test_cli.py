@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shlex
 import subprocess
 import sys
@@ -336,3 +337,17 @@ def test_what_cannot_be_replaced_is_not_said_to_be(
     assert answer.code == 2
     assert answer.err.endswith("(it has no manifest); remove it, or name another folder\n")
     assert (run / "notes.txt").read_text() == "not a run"
+
+
+def test_a_user_without_a_home_has_commands_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(SystemExit) as end:
+        main(["predict", *SMALL, "--json"])
+    assert end.value.code == 0
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ

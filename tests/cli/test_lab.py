@@ -20,7 +20,7 @@ REFUSED = [
     ("lab --covariance x", "covariance", ""),
     ("lab --host 0.0.0.0", "host = '0.0.0.0'", "give a token"),
     ("lab --token abc", "token = 'abc'", "8 ASCII characters"),
-    ("lab --port 99999", "port = 99999", "0 to 65535"),
+    ("lab --port 99999", "port = 99999", "at most 65535"),
     ("lab --port five", "port = 'five'", "whole number"),
     ("lab --port 1.5", "port = '1.5'", "whole number"),
     ("lab everything", "words = 'everything'", "--field value"),

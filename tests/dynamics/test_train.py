@@ -232,6 +232,14 @@ def test_a_seed_that_diverges_leaves_the_others_alone() -> None:
     assert np.isnan(run.loss[1, 1:]).all()
 
 
+def test_a_start_that_overflows_does_not_hide_the_rate_of_the_others() -> None:
+    descent = ss.GradientDescent(1e4, 500)
+    weights = {name: array[1::-1] for name, array in one_large_start(1e200).items()}
+    run = train(method=descent, weights=weights, seeds=None)
+    assert "overflows float64 at the start" in run.outcomes[0].message
+    assert told_rate(run.outcomes[1]) == told_rate(train(method=descent).outcomes[0])
+
+
 def test_the_rate_that_a_steep_start_is_told_works() -> None:
     weights = one_large_start(100.0)
     run = train(weights=weights, seeds=None)

@@ -288,12 +288,29 @@ def test_a_token_is_needed_where_there_is_one(guarded: Lab) -> None:
         ({"token": "with spaces in it"}, "token"),
         ({"port": 70_000}, "port"),
         ({"port": -1}, "port"),
+        ({"port": "usual"}, "port"),
+        ({"setting": "separate"}, "setting"),
     ],
 )
 def test_what_cannot_be_served_is_refused(options: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         Lab(warm_up=False, **options)  # type: ignore[arg-type]
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("host", ["a\0b", "ä" * 70])
+def test_what_no_host_can_be_called_is_refused(host: str) -> None:
+    with pytest.raises(InvalidInput, match=r"host = .*: cannot be listened on"):
+        Lab(host=host, port=0, token="a-secret-token", warm_up=False)
+
+
+def test_a_system_without_ipv6_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(97, "Address family not supported by protocol")
+
+    monkeypatch.setattr("socket.socket", unsupported)
+    with pytest.raises(InvalidInput, match="host = '::1': cannot be listened on: Address family"):
+        Lab(host="::1", port=0, warm_up=False)
 
 
 def test_a_port_that_is_taken_is_named(lab: Lab) -> None:

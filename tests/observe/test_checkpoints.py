@@ -17,6 +17,7 @@ from tests.observe.conftest import FAMILIES, made
 from saddlescope import observe
 from saddlescope.errors import InvalidInput
 from saddlescope.observe import checkpoints as checkpoints_module
+from saddlescope.observe.logs import history_losses
 
 
 def disturb(model):
@@ -251,6 +252,22 @@ def test_steps_come_from_metadata_or_are_counted(tmp_path):
     assert "counted from 0" in done.remarks[0]
 
 
+def test_superscripts_and_numbers_beyond_64_bits_are_no_steps(tmp_path):
+    (tmp_path / "1²").mkdir()
+    weights = torch.nn.MultiheadAttention(8, 2).state_dict()
+    for name, step in (("a", "²"), ("b", "9" * 5000)):
+        weights = {name: tensor + 0.01 for name, tensor in weights.items()}
+        save_file(weights, tmp_path / "1²" / f"{name}.safetensors", metadata={"step": step})
+    done = observe.observe_checkpoints([tmp_path], tmp_path / "out", heads=2)
+    assert done.observed == (0, 1)
+    assert "counted from 0" in done.remarks[0]
+
+
+def test_a_damaged_history_costs_its_own_lines():
+    history = [{"step": 1, "loss": 10**400}, {"step": True, "loss": 3}, {"step": 2, "loss": 2.5}]
+    assert history_losses(history) == ([2], [2.5])
+
+
 def test_decoders_of_ours_and_a_log_beside(tmp_path):
     import jax
 
@@ -276,6 +293,7 @@ def test_decoders_of_ours_and_a_log_beside(tmp_path):
         (["nowhere"], "checkpoints = 'nowhere': there is no such file or folder"),
         (["empty"], "checkpoints = 'empty': must hold checkpoints"),
         ([3], "checkpoints = 3: must be a path"),
+        (3, "checkpoints = 3: must be files, folders and patterns"),
     ],
 )
 def test_places_without_checkpoints(places, message, tmp_path, monkeypatch):

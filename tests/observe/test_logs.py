@@ -184,6 +184,8 @@ def test_tensorboards_event_files(tmp_path):
         (b"1,2,3\n4,5,6\n", "must begin with the names of its columns"),
         (b"{}", "holds no rows"),
         (b"[[1, 2]]", "holds no rows"),
+        (b"[" * 100_000, "must name the column of the loss"),
+        (b"step,loss,image\n1,2," + b"A" * 200_000, "is no table: field larger than"),
     ],
 )
 def test_what_is_no_log_is_refused_in_one_line(content, message, tmp_path):

@@ -353,6 +353,7 @@ def test_decoders_of_ours(tmp_path):
         ({"tokens": [[1, 2, 3]], "early": 0}, "must be given both, or neither"),
         ({"tokens": [[1, 2, 3]], "early": 0, "late": 9}, "late = 9: must hold some"),
         ({"directions": 0}, "directions = 0"),
+        ({"tokens": TOKENS, "probe": 3}, "probe = 3: must be a function"),
         ({"fold_norms": 1}, "fold_norms = 1: must be True or False"),
         ({"adapter": "bert"}, "adapter = 'bert': must be an adapter or one of gpt2"),
         ({"heads": 0}, "heads = 0"),
@@ -368,3 +369,10 @@ def test_bad_options_are_told_in_one_line_before_anything_is_written(
         observe.Recorder(torch.nn.MultiheadAttention(8, 2), **options)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    options = {"every": np.int64(2), "directions": np.int64(1), "heads": np.int64(2)}
+    with observe.Recorder(torch.nn.MultiheadAttention(8, 2), out=tmp_path / "seen", **options) as r:
+        r.step(step=np.int64(2))
+    assert r.dataset.step.values.tolist() == [0, 2]

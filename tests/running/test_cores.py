@@ -1,10 +1,11 @@
 """Work for all cores."""
 
 import threading
+from contextlib import ExitStack
 
 import pytest
 
-from saddlescope.running.cores import count_cores, on_all_cores
+from saddlescope.running.cores import at_most_cores, count_cores, on_all_cores
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
@@ -32,3 +33,14 @@ def test_work_inside_work_stays_in_its_thread() -> None:
         return {threading.get_ident(), *on_all_cores(lambda _: threading.get_ident(), range(9))}
 
     assert all(len(threads) == 1 for threads in on_all_cores(inside, range(4)))
+
+
+def test_limits_of_two_threads_end_in_any_order() -> None:
+    before = count_cores()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(at_most_cores(1))
+    second.enter_context(at_most_cores(1))
+    first.close()
+    assert count_cores() == 1
+    second.close()
+    assert count_cores() == before

@@ -145,6 +145,15 @@ def test_a_signal_waits_for_the_border(number: int, counting) -> None:
     assert signal.getsignal(number) is signal.default_int_handler
 
 
+def test_an_observer_that_stops_too_does_not_hide_the_signal(number: int, counting) -> None:
+    def send(snapshot: Snapshot) -> None:
+        os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted) as stopped:
+        run_job(counting(), [send, StopWhen(lambda snapshot: True)])
+    assert stopped.value.signal == number
+
+
 def test_a_stop_in_the_last_segment_is_not_swallowed(counting) -> None:
     with pytest.raises(Interrupted) as stopped:
         run_job(counting(), [StopWhen(lambda snapshot: snapshot.is_finished)])

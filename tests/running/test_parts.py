@@ -11,6 +11,12 @@ def test_parts_take_their_share_of_the_whole() -> None:
     assert borders([1, 1, 2]) == [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)]
 
 
+def test_a_whole_without_parts_is_done() -> None:
+    shares: list[float] = []
+    assert list(Parts(shares.append).each([])) == []
+    assert shares == [1.0]
+
+
 def test_parts_of_parts_add_up() -> None:
     shares: list[float] = []
     parts = Parts(shares.append)

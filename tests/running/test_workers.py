@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.shell import AS_A_SHELL
 
-from saddlescope.errors import Interrupted, InvalidInput
+from saddlescope.errors import CannotWrite, Interrupted, InvalidInput, SaddlescopeError
 from saddlescope.running.cores import count_threads
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.parts import Parts
@@ -65,6 +65,38 @@ def refuse_two(number: int, parts: Parts) -> int:
 def test_bad_input_is_raised_as_it_is() -> None:
     with pytest.raises(InvalidInput, match="number = 2: must be another"):
         on_workers(refuse_two, range(5), 2, silent)
+
+
+class NeedsTwo(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def fail_in_its_own_way(number: int, parts: Parts) -> None:
+    if number:
+        raise NeedsTwo(1, 2)
+    raise CannotWrite(Path("out"), OSError(28, "No space left on device"))
+
+
+def test_an_exception_that_cannot_be_rebuilt_is_raised_as_its_text() -> None:
+    with pytest.raises(CannotWrite, match="path = 'out': cannot be written: No space left"):
+        on_workers(fail_in_its_own_way, [0], 1, silent)
+    with pytest.raises(SaddlescopeError, match="NeedsTwo: 1 and 2"):
+        on_workers(fail_in_its_own_way, [1], 1, silent)
+
+
+def unknown_here() -> None:
+    raise AttributeError("there is no such class here")
+
+
+class Unknown:
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return unknown_here, ()
+
+
+def test_an_item_that_cannot_be_rebuilt_ends_the_work() -> None:
+    with pytest.raises(AttributeError, match="no such class here"):
+        on_workers(square, [1, Unknown(), 3], 1, silent)
 
 
 def no_result(number: int, parts: Parts) -> object:

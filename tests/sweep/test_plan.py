@@ -105,6 +105,9 @@ def test_a_file_and_python_give_the_same_plan(tmp_path: Path) -> None:
         ),
         ("seeds = [1, 1]", r"seeds = .*each once"),
         ("heads = { range = [1, 1e9, 100000001] }", r"axes\.heads = .*at most"),
+        ("init_scale = { uniform = [-1.7e308, 1.7e308] }", r"axes\.init_scale = .*within float64"),
+        ("init_scale = { range = [-1.7e308, 1.7e308, 3] }", r"axes\.init_scale = .*within float64"),
+        ("seeds = 1000000000000", r"axes\.seeds = 1000000000000: must be at most"),
         ("heads = [1979-05-27]", r"axes\.heads = datetime.*cannot be written down"),
         ('method = ["flow"]', r"axes\.method = 'flow': must be a table with a kind: flow, descent"),
         ("model = [{ heads = 3 }]", r"axes\.model = \{'heads': 3\}: must be a table with a kind"),
@@ -133,8 +136,11 @@ def test_what_is_wrong_with_axes_is_said(axes: str, said: str, tmp_path: Path) -
         (PLAN.replace('"drops"', '"dropz"'), r"keep = 'dropz': must be among final_loss, drops"),
         (PLAN.replace("[base]", "extra = 1\n[base]"), r"plan\.extra = 1: unknown field"),
         (f"batch_rows = 0\n{PLAN}", r"batch_rows = 0: must be a whole number, at least 1"),
+        (f"draws = [3]\n{PLAN}", r"draws = \[3\]: must be a whole number"),
+        (f"draws = 1000000000000\n{PLAN}", r"draws = 1000000000000: must be .* at most"),
         (f"draws = 3\n{PLAN}", r"draws = 3: there is no random axis"),
         (f"modules = ['none.py']\n{PLAN}", r"modules = '.*none.py': there is no such file"),
+        (f"modules = ['plan.toml']\n{PLAN}", r"modules = .*: must be a Python file"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said(text: str, said: str, tmp_path: Path) -> None:
@@ -145,6 +151,21 @@ def test_what_is_wrong_with_a_plan_is_said(text: str, said: str, tmp_path: Path)
     assert "\n" not in str(refusal.value)
     with pytest.raises(ss.InvalidInput, match=r"plan = .*cannot be read"):
         ss.Sweep.load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("modules", ["measures.py", 3, np.array(3)])
+def test_modules_are_a_list(modules: object) -> None:
+    with pytest.raises(ss.InvalidInput, match=r"modules = .*: must be a list of files"):
+        ss.Sweep(BASE, modules=modules)  # type: ignore[arg-type]
+
+
+def test_a_number_in_an_array_is_no_list_of_values() -> None:
+    with pytest.raises(ss.InvalidInput, match=r"axes\.heads = .*: must be a list of values"):
+        ss.Sweep(BASE, heads=np.array(3))
+
+
+def test_a_range_of_large_whole_numbers_does_not_wrap_around() -> None:
+    assert ss.linear_range(0, 10**19, 2).values == (0, 10**19)
 
 
 def test_the_estimate_counts_points_and_their_size() -> None:

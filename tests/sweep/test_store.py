@@ -85,6 +85,12 @@ def test_what_was_interrupted_goes_on_to_the_same_bits(
     assert bits(tmp_path / "store") == bits(finished)
 
 
+def test_what_was_computed_without_a_store_is_in_the_snapshot() -> None:
+    with pytest.raises(Interrupted) as stopped:
+        make_sweep().run(workers=0, observers=[ss.StopWhen(lambda snapshot: True)])
+    assert np.isfinite(stopped.value.snapshot.dataset["final_loss"]).sum() == 4
+
+
 @pytest.mark.parametrize("name", ["final_loss/c/1", "drop_time/c/1/0", "status/c/1", "reason/c/1"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "removed"])
 def test_a_damaged_chunk_is_said_and_computed_again(

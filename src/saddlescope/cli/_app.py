@@ -170,8 +170,10 @@ def _keep_compiled_programs() -> None:
     A diffrax program can be kept only with EQX_ON_ERROR=nan; a library must not set that for its
     users, a process of our own may.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "saddlescope" / "jax"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    # In a container a user may have no home.
+    if cache.is_absolute():
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "saddlescope" / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("EQX_ON_ERROR", "nan")
     ignore_torn_programs()

@@ -155,7 +155,7 @@ def _loaded(folder: Path, field: str) -> xr.Dataset:
 
 
 def _whole(field: str, text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise InvalidInput(field, text, "must be a whole number, at least 1")
     return int(text)
 

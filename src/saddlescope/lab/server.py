@@ -9,6 +9,7 @@ import webbrowser
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from saddlescope.checks import whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.lab import _pages
 from saddlescope.lab._bounds import check_setting, with_points_of_page
@@ -17,11 +18,13 @@ from saddlescope.lab._guard import Application, Guard, is_loopback
 from saddlescope.lab._protocol import LONGEST_MESSAGE
 from saddlescope.lab._session import Engine, converse
 from saddlescope.setting import Setting
+from saddlescope.setting.kinds import check_part
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, WebSocket
 
 DEFAULT_PORT = 8137
+_LAST_PORT = 65_535
 
 _PACKAGES = ("fastapi", "uvicorn", "websockets")
 
@@ -97,6 +100,7 @@ class Lab:
         import uvicorn
 
         if setting is not None:
+            check_part("setting", setting)
             setting = with_points_of_page(setting)
             check_setting(setting)
         _check_token(host, token)
@@ -173,22 +177,31 @@ def _check_token(host: str, token: str | None) -> None:
 
 def _listen(host: str, port: int | None) -> sockets.socket:
     """A socket at the port; without one, at the usual port, or at any free one if that is taken."""
-    wanted = [DEFAULT_PORT, 0] if port is None else [port]
+    wanted = [DEFAULT_PORT, 0]
+    if port is not None:
+        wanted = [whole_number("port", port, at_least=0, at_most=_LAST_PORT)]
     for attempt, number in enumerate(wanted):
-        if not 0 <= number <= 65_535:
-            raise InvalidInput("port", number, "must be from 0 to 65535")
-        listener = sockets.socket(sockets.AF_INET6 if ":" in host else sockets.AF_INET)
-        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
-            listener.bind((host, number))
-            # Connections wait until the server is up.
-            listener.listen(_BACKLOG)
-        except OSError as problem:
-            listener.close()
+            return _bound(host, number)
+        except (OSError, TypeError) as problem:
+            # The latter for a name that no host can have.
             if attempt + 1 < len(wanted):
                 continue
             field, value = ("port", number) if number else ("host", host)
-            reason = problem.strerror or str(problem)
+            reason = getattr(problem, "strerror", None) or str(problem)
             raise InvalidInput(field, value, f"cannot be listened on: {reason}") from None
-        return listener
     raise AssertionError("there is always a last port")
+
+
+def _bound(host: str, port: int) -> sockets.socket:
+    # A system without IPv6 has no such socket.
+    listener = sockets.socket(sockets.AF_INET6 if ":" in host else sockets.AF_INET)
+    try:
+        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        # Connections wait until the server is up.
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

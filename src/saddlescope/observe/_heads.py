@@ -62,7 +62,7 @@ class HeadOptions:
         return {"directions": self.directions, "fold_norms": self.fold_norms}
 
     def __post_init__(self) -> None:
-        whole_number("directions", self.directions)
+        vars(self)["directions"] = whole_number("directions", self.directions)
         adapters.chosen(self.adapter)
         if not isinstance(self.fold_norms, bool):
             raise InvalidInput("fold_norms", self.fold_norms, "must be True or False")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from saddlescope.errors import CannotRead
 from saddlescope.observe._extras import require
-from saddlescope.observe._places import SAFETENSORS, SUFFIXES, Checkpoint
+from saddlescope.observe._places import SAFETENSORS, SUFFIXES, Checkpoint, as_step
 from saddlescope.observe.weights import AbstractWeights, StateDict, checked, clean, configured
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def opened(checkpoint: Checkpoint, given: Mapping[str, object]) -> Iterator[Open
         if not file.exists() or file.stat().st_size == 0:
             raise CannotRead(f"{shown}: {file.name} is empty")
     config = {**_config(checkpoint.folder), **given}
-    state = _whole(checkpoint.trainer_state().get("global_step"))
+    state = checkpoint.trainer_step
     with ExitStack() as stack:
         if all(file.suffix == SAFETENSORS for file in files):
             found = _mapped(stack, files, shown, config)
@@ -106,7 +106,7 @@ def _mapped(
     # Our own decoders carry their shape.
     shape = _parsed(about.get("shape", "{}"))
     text = configured(about, _STEPS)
-    return Opened(MappedTensors(by_name, {**shape, **config}), _whole(text))
+    return Opened(MappedTensors(by_name, {**shape, **config}), as_step(text))
 
 
 def _loaded(
@@ -120,7 +120,7 @@ def _loaded(
         content = _unpickled(file, shown)
         if not isinstance(content, Mapping):
             raise CannotRead(f"{shown}: {file.name} holds no state dict")
-        step = _whole(configured(content, _STEPS)) if step is None else step
+        step = as_step(configured(content, _STEPS)) if step is None else step
         settings = configured(content, _CONFIGS)
         known |= dict(settings) if isinstance(settings, Mapping) else {}
         inner = configured(content, _INSIDE)
@@ -174,11 +174,3 @@ def _parsed(text: str) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _whole(value: object) -> int | None:
-    """A step as a whole number; None if it is not one."""
-    if isinstance(value, str) and value.isdigit():
-        return int(value)
-    is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_step else None  # type: ignore[return-value]

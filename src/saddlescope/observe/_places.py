@@ -6,10 +6,11 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from saddlescope.checks import listed
 from saddlescope.errors import InvalidInput
 from saddlescope.observe.weights import natural
 from saddlescope.running.files import MANIFEST, as_path
@@ -25,6 +26,8 @@ _WORDS = (r"(?:global[-_]?)?step", r"iter(?:ation)?", r"checkpoint|ckpt", r"epoc
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
 # How deep folders are searched.
 _DEEPEST = 3
+# A step of more digits does not fit in 64 bits.
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,28 @@ class Checkpoint:
             return {}
         return state if isinstance(state, dict) and self.path.is_dir() else {}
 
+    @property
+    def trainer_step(self) -> int | None:
+        """The step in that state."""
+        return as_step(self.trainer_state().get("global_step"))
 
-def find_checkpoints(places: Iterable[object]) -> list[Checkpoint]:
+
+def as_step(value: object) -> int | None:
+    """A step that a file holds as a whole number; None if it is not one.
+
+    >>> as_step("300"), as_step(300), as_step(-1), as_step("3.5")
+    (300, 300, None, None)
+    """
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
+        return int(value)
+    is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_step else None  # type: ignore[return-value]
+
+
+def find_checkpoints(places: object) -> list[Checkpoint]:
     """The checkpoints in files, folders and patterns, in natural order, each once."""
     paths: dict[Path, None] = {}
-    for place in places:
+    for place in listed("checkpoints", places, "must be files, folders and patterns"):
         path = as_path("checkpoints", place)
         found = [path] if path.exists() else [Path(one) for one in glob.glob(str(path))]
         if not found:
@@ -111,7 +131,7 @@ def step_in(path: Path) -> int | None:
         return int(numbers[-1])
     # A folder's name may hold any number, such as a date.
     folder = path.parent.name
-    return int(folder) if folder.isdigit() else _after_a_word(folder)
+    return int(folder) if folder.isdecimal() else _after_a_word(folder)
 
 
 def _after_a_word(name: str) -> int | None:

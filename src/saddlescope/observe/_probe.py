@@ -60,6 +60,8 @@ class Probe:
             early, late = (49, 499) if predicted >= _LONG - 1 else (predicted // 10, predicted - 1)
         elif early is None or late is None:
             raise InvalidInput("early, late", (early, late), "must be given both, or neither")
+        if ask is not None and not callable(ask):
+            raise InvalidInput("probe", ask, "must be a function of the model and the tokens")
         in_context_score(np.zeros(batch.shape[1] - 1), early=early, late=late)
         return cls(batch.long(), ask or ask_model, early, late)
 

@@ -148,11 +148,9 @@ class _Series:
 
     def _step_of(self, checkpoint: Checkpoint) -> int | None:
         """From the Trainer's state, the name, or else from the content."""
-        state = checkpoint.trainer_state().get("global_step")
-        if isinstance(state, int):
-            return state
-        if checkpoint.named_step is not None:
-            return checkpoint.named_step
+        for known in (checkpoint.trainer_step, checkpoint.named_step):
+            if known is not None:
+                return known
         try:
             with opened(checkpoint, self._given) as content:
                 return content.step

@@ -142,7 +142,9 @@ def natural(text: str) -> list[tuple[int, str]]:
     >>> sorted(["step10", "step9"], key=natural)
     ['step9', 'step10']
     """
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)
+    ]
 
 
 def configured(config: Mapping[str, object], names: tuple[str, ...]) -> object | None:

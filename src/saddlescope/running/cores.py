@@ -15,9 +15,9 @@ _thread = threading.local()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
-_most: int | None = None
-_most_threads: int | None = None
+# Limits may overlap in threads that enter and leave in any order: the least one counts.
+_core_limits: list[int] = []
+_thread_limits: list[int] = []
 
 
 def count_cores() -> int:
@@ -26,18 +26,14 @@ def count_cores() -> int:
         present = len(os.sched_getaffinity(0))
     except AttributeError:
         present = os.cpu_count() or 1
-    return present if _most is None else min(present, _most)
+    return min([present, *_core_limits])
 
 
 @contextmanager
 def at_most_cores(count: int) -> Iterator[None]:
     """Limit this process to a number of cores: other processes use the rest."""
-    global _most
-    before, _most = _most, count
-    try:
+    with _limited(_core_limits, count):
         yield
-    finally:
-        _most = before
 
 
 @contextmanager
@@ -46,17 +42,13 @@ def at_most_threads(count: int) -> Iterator[None]:
 
     Unlike `at_most_cores`, it changes nothing in how rows are cut, and so no bit.
     """
-    global _most_threads
-    before, _most_threads = _most_threads, count
-    try:
+    with _limited(_thread_limits, count):
         yield
-    finally:
-        _most_threads = before
 
 
 def count_threads(wanted: int) -> int:
     """How many of the wanted threads may work at once."""
-    return wanted if _most_threads is None else min(wanted, _most_threads)
+    return min([wanted, *_thread_limits])
 
 
 def default_workers() -> int:
@@ -78,6 +70,15 @@ def on_all_cores(
     threads = count_threads(min(count_cores(), most or len(items)))
     with ThreadPoolExecutor(threads, initializer=_begin) as pool:
         return list(pool.map(function, items))
+
+
+@contextmanager
+def _limited(limits: list[int], count: int) -> Iterator[None]:
+    limits.append(count)
+    try:
+        yield
+    finally:
+        limits.remove(count)
 
 
 def _begin() -> None:

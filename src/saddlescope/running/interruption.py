@@ -39,7 +39,8 @@ class StopRequest:
 
     def ask(self, number: int | None = None) -> None:
         """Ask to stop at the next border; from any thread."""
-        self.signal = number
+        # An observer that asks as well does not hide that a signal came.
+        self.signal = number or self.signal
         self._asked.set()
 
     def __enter__(self) -> StopRequest:

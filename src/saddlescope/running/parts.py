@@ -26,8 +26,8 @@ def borders(weights: Sequence[float]) -> list[tuple[float, float]]:
     >>> borders([1, 3])
     [(0.0, 0.25), (0.25, 1.0)]
     """
-    ends = accumulate(weights, initial=0.0)
-    return list(pairwise(end / sum(weights) for end in ends))
+    ends, whole = accumulate(weights, initial=0.0), sum(weights) or 1.0
+    return list(pairwise(end / whole for end in ends))
 
 
 class Parts(AbstractObserver):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -257,8 +258,8 @@ def _work(
     interruption.obey()
     ignore_torn_programs()
     items: queue.SimpleQueue[Item] = queue.SimpleQueue()
-    threading.Thread(target=_follow, args=(line, items), daemon=True).start()
     told = _Told(line)
+    threading.Thread(target=_follow, args=(line, items, told), daemon=True).start()
     log.addHandler(told)
     log.propagate = False
     told.say(_Ready())
@@ -270,8 +271,18 @@ def _work(
             except Interrupted:
                 said = _Stopped()
             except Exception as problem:
-                said = _Raised(problem)
+                said = _Raised(_sendable(problem))
             told.say(said)
+
+
+def _sendable(problem: Exception) -> Exception:
+    """An exception, or its text if it cannot be rebuilt in another process."""
+    try:
+        pickle.loads(pickle.dumps(problem))
+    except Exception:
+        # Rebuilding one calls its class, which may want other arguments.
+        return SaddlescopeError(f"{type(problem).__name__}: {problem}")
+    return problem
 
 
 class _Told(logging.Handler):
@@ -289,22 +300,26 @@ class _Told(logging.Handler):
                 # There is nobody any more.
                 os._exit(1)
             except Exception as problem:
-                # It cannot be pickled.
-                wrong = getattr(said, "problem", problem)
-                line = f"{type(wrong).__name__}: {wrong}"
-                self._line.send(_Raised(SaddlescopeError(line)))
+                # A result that cannot be pickled.
+                self._line.send(_Raised(_sendable(problem)))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.say(_Logged(record.levelno, record.getMessage()))
 
 
-def _follow(line: Connection[object, Item | _Stop], items: queue.SimpleQueue[Item]) -> None:
+def _follow(
+    line: Connection[object, Item | _Stop], items: queue.SimpleQueue[Item], told: _Told
+) -> None:
     """Take items and requests to stop; where they end, the process that started this one has."""
     while True:
         try:
             order = line.recv()
         except (EOFError, OSError):
             os._exit(1)
+        except Exception as problem:
+            # An item whose class this process does not have.
+            told.say(_Raised(_sendable(problem)))
+            continue
         if isinstance(order, _Stop):
             interruption.ask(order.signal)
         else:

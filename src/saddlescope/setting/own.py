@@ -17,9 +17,11 @@ def load_module(field: str, path: Path) -> ModuleType:
         if Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():
             return loaded
         raise InvalidInput(field, str(path), "another module has that name; rename the file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise InvalidInput(field, str(path), "there is no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(field, str(path), "must be a Python file, its name ending in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:

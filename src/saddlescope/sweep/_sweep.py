@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.errors import Interrupted
 from saddlescope.running import ProgressBar
 from saddlescope.running.files import as_path
 from saddlescope.running.loop import run_job
@@ -94,8 +95,7 @@ class Sweep:
         batch_rows: int | None = None,
         **axes: object,
     ) -> None:
-        paths = tuple(str(path) for path in modules)
-        self.plan = Plan(base, axes, keep, draws, draw_seed, paths, batch_rows)
+        self.plan = Plan(base, axes, keep, draws, draw_seed, modules, batch_rows)
 
     @classmethod
     def load(cls, path: str | Path) -> Sweep:
@@ -144,6 +144,7 @@ class Sweep:
           bar.
         """
         check_workers(cluster, workers)
+        is_temporary = store is None
         with ExitStack() as stack:
             if store is None:
                 store = stack.enter_context(tempfile.TemporaryDirectory())
@@ -156,7 +157,13 @@ class Sweep:
                 return kept.dataset()
             pool = stack.enter_context(pool_of(cluster, workers, self.plan.modules))
             shown = [ProgressBar("sweep")] if observers is None else observers
-            return run_job(SweepJob(kept, pool), shown)
+            try:
+                return run_job(SweepJob(kept, pool), shown)
+            except Interrupted as stopped:
+                if is_temporary:
+                    # It is read while its folder is there.
+                    _ = stopped.snapshot.dataset, stopped.snapshot.result
+                raise
 
     def __repr__(self) -> str:
         return repr(self.plan).replace("Plan(", "Sweep(", 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope.checks import number, whole_number
+from saddlescope.checks import listed, number, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.plain import Plain, to_plain
@@ -53,9 +53,10 @@ def linear_range(first: object, last: object, count: object) -> Values:
     (8, 16, 24, 32)
     """
     low, high, points = number("range", first), number("range", last), _count("range", count)
+    _check_span("range", low, high)
     values = np.linspace(low, high, points)
     whole = isinstance(first, int) and isinstance(last, int) and (values == values.round()).all()
-    return Values(tuple((values.astype(int) if whole else values).tolist()))
+    return Values(tuple(map(int if whole else float, values.tolist())))
 
 
 def log_range(first: object, last: object, count: object) -> Values:
@@ -122,8 +123,8 @@ def make_axis(name: str, value: object) -> Values | Draws:
             return value
         if isinstance(value, Mapping):
             return _read(value)
-        if name == "seeds" and isinstance(value, int):
-            return Values(tuple(range(whole_number("seeds", value))))
+        if name == "seeds" and isinstance(value, int | np.integer):
+            return Values(seed_labels(value))
         return Values(_listed(name, value))
     except InvalidInput as wrong:
         raise InvalidInput(f"axes.{name}", wrong.value, wrong.allowed) from None
@@ -167,16 +168,16 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
 
 
 def _listed(name: str, values: object) -> tuple[object, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidInput(name, values, "must be a list of values")
-    listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
-    if not listed:
+    items = listed(name, values, "must be a list of values")
+    if isinstance(values, np.ndarray):
+        items = values.tolist()
+    if not items:
         raise InvalidInput(name, values, "must hold at least one value")
-    for value in listed:
+    for value in items:
         if not isinstance(value, int | float | str):
             # Raises for what cannot be written to a file.
             to_plain(value, {})
-    return listed
+    return tuple(items)
 
 
 def _count(name: str, count: object) -> int:
@@ -187,4 +188,10 @@ def _ends(name: str, low: object, high: object) -> tuple[float, float]:
     least, most = number(name, low), number(name, high)
     if most < least:
         raise InvalidInput(name, (low, high), "must go from low to high")
+    _check_span(name, least, most)
     return least, most
+
+
+def _check_span(name: str, low: float, high: float) -> None:
+    if not math.isfinite(high - low):
+        raise InvalidInput(name, (low, high), "must have a width within float64")

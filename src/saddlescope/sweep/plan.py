@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from saddlescope.checks import AnyArray, FloatArray, list_seeds, seed_labels, whole_number
+from saddlescope.checks import AnyArray, FloatArray, list_seeds, listed, seed_labels, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, check_fields, digest
@@ -51,18 +51,19 @@ class Plan:
     keep: Iterable[str | Callable[..., object]] = ()
     draws: int | None = None
     draw_seed: int = 0
-    modules: tuple[str, ...] = ()
+    modules: Iterable[str | Path] = ()
     batch_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, str) or not isinstance(self.keep, Iterable):
-            raise InvalidInput("keep", self.keep, "must be a list of names")
+        kept = tuple(listed("keep", self.keep, "must be a list of names"))
+        modules = listed("modules", self.modules, "must be a list of files")
         made = {name: make_axis(name, value) for name, value in self.axes.items()}
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
-        paths = tuple(str(path) for path in self.modules)
-        checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
-        if self.batch_rows is not None:
-            checked["batch_rows"] = whole_number("batch_rows", self.batch_rows, at_most=_MOST_ROWS)
+        paths = tuple(map(str, modules))
+        checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": kept}
+        for name in ("draws", "batch_rows"):
+            if getattr(self, name) is not None:
+                checked[name] = whole_number(name, getattr(self, name), at_most=_MOST_ROWS)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         for path in paths:
@@ -101,7 +102,7 @@ class Plan:
             raise InvalidInput("draws", None, f"must say how many {drawn[0]} to draw")
         if self.draws is not None and not (drawn or lengths):
             raise InvalidInput("draws", self.draws, "there is no random axis")
-        count = whole_number("draws", counts.pop()) if counts else 0
+        count = counts.pop() if counts else 0
         values: dict[str, tuple[object, ...]] = {}
         for name, axis in self._axes.items():
             if isinstance(axis, Draws):

@@ -12,9 +12,10 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from saddlescope.checks import whole_number
@@ -88,7 +89,7 @@ class Here(AbstractPool):
 class Workers(AbstractPool):
     """The workers of a Dask cluster; a batch whose worker dies goes to another."""
 
-    def __init__(self, client: Client, modules: Sequence[str]) -> None:
+    def __init__(self, client: Client, modules: Iterable[str | Path]) -> None:
         self.client = client
         self._waiting: dict[str, tuple[Future, Batch]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -98,7 +99,7 @@ class Workers(AbstractPool):
         self.address = client.dashboard_link or None
         with _losing_the_scheduler():
             for path in modules:
-                client.upload_file(path)
+                client.upload_file(str(path))
 
     @property
     def has_room(self) -> bool:
@@ -168,7 +169,9 @@ def check_workers(cluster: object, workers: object) -> None:
 
 
 @contextmanager
-def pool_of(cluster: object, workers: int | None, modules: Sequence[str]) -> Iterator[AbstractPool]:
+def pool_of(
+    cluster: object, workers: int | None, modules: Iterable[str | Path]
+) -> Iterator[AbstractPool]:
     """The pool for a Dask client, for the address of a scheduler, or with local workers.
 
     0 workers means this process; the default is one worker per core, or one for the GPU.

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.arrays import Weights
@@ -179,7 +180,9 @@ def stable_rate(problem: Problem, starts: Float[Array, "F n"]) -> float:
         if best is not None:
             weights = model.realise(best / float(problem.risk.gain))
             points.append(jnp.asarray(problem.layout.pack(weights)))
-    steepest = max(float(_steepest_curvature(problem, point)) for point in points)
+    curvatures = np.array([float(_steepest_curvature(problem, point)) for point in points])
+    # Weights that overflow at the start have none, and say nothing about the others.
+    steepest = float(curvatures[np.isfinite(curvatures)].max(initial=0.0))
     return 1 / steepest if steepest > 0 else float("inf")
 
 

@@ -48,12 +48,12 @@ class Columns:
 
     def rows(self, number: int, cells: dict[str, object]) -> Iterable[Row]:
         """The rows that a line of the table gives; a missing cell gives none."""
-        step = None if self.step is None else _number(cells.get(self.step))
+        step = None if self.step is None else number_in(cells.get(self.step))
         for name, column in self.losses.items():
             if column in cells and (len(self.losses) == 1 or cells[column] not in ("", None)):
                 run = name if self.run is None else str(cells.get(self.run, ""))
                 is_lost = self.step is not None and step is None
-                loss = math.nan if is_lost else _number(cells[column])
+                loss = math.nan if is_lost else number_in(cells[column])
                 yield Row(number, run, step, math.nan if loss is None else loss)
 
 
@@ -101,7 +101,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
 
 
-def _number(value: object) -> float | None:
+def number_in(value: object) -> float | None:
     """The number in a cell, or None; NaN stays NaN."""
     if isinstance(value, bool) or value is None:
         return None

@@ -29,7 +29,10 @@ def read_table(
     delimiter = max(_DELIMITERS, key=lines[0][1].count)
     if delimiter in lines[0][1] or not re.search(r"\S\s+\S", lines[0][1]):
         # Cells may hold the delimiter within quotes, but no line may hold part of a row.
-        cells = [next(csv.reader([line], delimiter=delimiter)) for _, line in lines]
+        try:
+            cells = [next(csv.reader([line], delimiter=delimiter)) for _, line in lines]
+        except csv.Error as problem:
+            raise InvalidInput("log", str(path), f"is no table: {problem}") from None
     else:
         cells = [line.split() for _, line in lines]
     names = [name.strip() for name in cells[0]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from saddlescope.errors import InvalidInput
-from saddlescope.observe.logs._columns import Columns, Row
+from saddlescope.observe.logs._columns import Columns, Row, number_in
 
 _HISTORY = "log_history"
 
@@ -33,12 +33,12 @@ def history_losses(history: object) -> tuple[list[int], list[float]]:
     """The training's losses in a Trainer's history, and their steps."""
     entries = history if isinstance(history, list) else []
     pairs = {
-        one["step"]: float(one["loss"])
+        one["step"]: loss
         for one in entries
         if isinstance(one, dict)
-        and isinstance(one.get("step"), int)
-        and isinstance(one.get("loss"), int | float)
-        and math.isfinite(one["loss"])
+        and type(one.get("step")) is int
+        and (loss := number_in(one.get("loss"))) is not None
+        and math.isfinite(loss)
     }
     return list(pairs), list(pairs.values())
 

@@ -129,5 +129,5 @@ def _is_json(text: str) -> bool:
         return True
     try:
         return first == "[" and isinstance(json.loads(text), list)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

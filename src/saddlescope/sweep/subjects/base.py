@@ -32,11 +32,6 @@ class Status(IntEnum):
     DIVERGED = 3
     FAILED = 4
 
-    @property
-    def is_failure(self) -> bool:
-        """Whether a row has no usable result."""
-        return self in (Status.DIVERGED, Status.FAILED)
-
 
 @dataclass(frozen=True)
 class Column:
