@@ -2,6 +2,7 @@
 
 import importlib
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,36 @@ def test_a_model_that_would_not_fit_is_named(model: ss.SeparateAttention, field:
     with pytest.raises(InvalidInput, match="GB are free") as refusal:
         ss.train(model, TASK, method=ss.GradientFlow(until=10), record=2)
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "used", "cached"),
+    [
+        ("0::/slurm/job", "", "max", "current", "inactive_file"),
+        ("4:cpu,memory:/job", "memory", "limit_in_bytes", "usage_in_bytes", "total_inactive_file"),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_the_limit_of_a_container_or_a_job_counts(
+    line: str,
+    folder: str,
+    limit: str,
+    used: str,
+    cached: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemAvailable: 9000 kB\n")
+    (tmp_path / "proc/self/cgroup").write_text(f"1:cpuset:/job\n{line}\n")
+    monkeypatch.setattr(memory, "_ROOT", tmp_path)
+    assert memory.available_bytes() == 9000 * 1024
+    inner = tmp_path / "sys/fs/cgroup" / folder / line.split(":/")[1]
+    inner.mkdir(parents=True)
+    (inner / f"memory.{limit}").write_text("max\n")
+    for name, text in ((limit, "5000"), (used, "3000"), ("stat", f"anon 1\n{cached} 400")):
+        (inner.parent / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available_bytes() == 2400
 
 
 def test_free_memory_is_between_nothing_and_everything() -> None:
