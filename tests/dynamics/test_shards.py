@@ -65,6 +65,21 @@ def test_the_number_of_cores_changes_no_bit(on_cores: Any, method: str) -> None:
     assert runs[0].equals(runs[2])
 
 
+def test_the_number_of_cores_changes_no_bit_of_the_first_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of groups of a size that rounds otherwise when several are computed together."""
+    task = ss.InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
+    begun = []
+    for cores in (1, 2, 4):
+        monkeypatch.setattr(_shards, "_devices", lambda cores=cores: [None] * cores)
+        job = Job(setting("flow").replace(model=ss.SeparateAttention(5), task=task, seeds=137))
+        begun.append(job.save(job.begin()).state)
+    for others in begun[1:]:
+        for one, other in zip(begun[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_a_run_goes_on_where_there_are_other_cores(on_cores: Any) -> None:
     on_cores(3)
     whole = ss.train(setting("flow"))

@@ -13,6 +13,7 @@ from saddlescope.errors import Interrupted, InvalidInput
 from saddlescope.running import AbstractObserver, Snapshot, StopButton, StopWhen, loop
 from saddlescope.running.loop import next_budget, run_job
 from saddlescope.running.observers import AbstractJob, Saved
+from saddlescope.running.programs import compiled
 
 
 class Diary(AbstractObserver):
@@ -210,20 +211,27 @@ def test_a_job_that_gets_nowhere_says_so_and_how_to_go_on(
     assert not caplog.records
 
 
-def test_a_job_that_compiles_for_long_is_not_slow(
-    counting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("segment", [1, 2])
+def test_a_segment_that_compiles_for_long_is_not_slow(
+    counting, segment: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Clock:
         now = calls = 0
 
         def monotonic(self) -> float:
-            # The third call is after the first segment.
+            # Called at the start, and then before and after every segment.
             self.calls += 1
-            self.now += 100_000 if self.calls == 3 else 1
+            self.now += 100_000 if self.calls == 1 + 2 * segment else 1
             return float(self.now)
 
+    class Compiling(counting):
+        def advance(self, state: int, budget: int) -> tuple[int, int]:
+            if len(self.budgets) == segment - 1:
+                compiled(lambda: None)()
+            return super().advance(state, budget)
+
     monkeypatch.setattr(loop, "time", Clock())
-    run_job(counting(end=200))
+    run_job(Compiling(end=200))
     assert not caplog.records
 
 

@@ -86,15 +86,15 @@ class Rows:
     @in_own_precision
     def shape(self) -> AbstractState:
         """A state of all rows as one, with shapes and types in place of arrays."""
-        rows = self._shards.rows
-        seeds_and_weights = (
-            jax.ShapeDtypeStruct((rows,), jax.dtypes.canonicalize_dtype(int)),
-            jax.ShapeDtypeStruct(
-                (rows, self._problem.layout.size), jax.dtypes.canonicalize_dtype(float)
-            ),
+        problem, seeds = self._problems[0], self._seeds[0]
+        starts = jax.ShapeDtypeStruct(
+            (len(seeds), self._problem.layout.size), jax.dtypes.canonicalize_dtype(float)
         )
-        return jax.eval_shape(
-            lambda *rows: self._method.begin(self._problem, *rows), *seeds_and_weights
+        # A shard has whole groups of rows.
+        shard = jax.eval_shape(lambda *rows: self._method.begin(problem, *rows), seeds, starts)
+        rows = self._shards.rows
+        return jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype), shard
         )
 
     @in_own_precision

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from saddlescope.errors import Interrupted
 from saddlescope.running.interruption import StopRequest
 from saddlescope.running.observers import AbstractJob, Audience, Result, Snapshot, State, log
-from saddlescope.running.programs import let_go
+from saddlescope.running.programs import let_go, programs_made
 
 _MOST_GROWTH = 8.0
 # After this many seconds a job that would take longer than a day is reported.
@@ -32,14 +32,14 @@ def run_job(
             first: _Reached | None = None
             snapshot = Snapshot(job, state, 0.0, request)
             while not request.requested and not snapshot.is_finished:
-                before = time.monotonic()
+                before, programs = time.monotonic(), programs_made()
                 state, taken = job.advance(state, budget)
                 now = time.monotonic()
                 budget = next_budget(budget, taken, now - before, audience.interval)
                 snapshot = Snapshot(job, state, now - began, request)
                 audience.observe(snapshot)
-                # The first segment compiles, and says nothing about the pace.
-                if first is None:
+                # A segment that compiles, as the first does, says nothing about the pace.
+                if first is None or programs_made() > programs:
                     first = _Reached(snapshot.seconds, snapshot.share)
                 elif not warned and snapshot.seconds > first.seconds + _PATIENCE:
                     warned = _warn_if_slow(first, snapshot)

@@ -94,6 +94,11 @@ def _is_known(options: tuple[_Option, ...]) -> bool:
     return True
 
 
+def programs_made() -> int:
+    """How many programs the process has compiled since it last let go of them."""
+    return _count
+
+
 def let_go() -> None:
     """Empty JAX's caches where we have filled them with more programs than a process should hold.
 

@@ -14,7 +14,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from saddlescope.attention import AbstractAttention
-from saddlescope.dynamics.methods._ensemble import is_on_cpu, map_groups, over_rows, pick
+from saddlescope.dynamics.methods._ensemble import (
+    is_on_cpu,
+    map_groups,
+    over_grouped_rows,
+    over_rows,
+    pick,
+)
 from saddlescope.dynamics.methods._jacobian import products, solve_shifted
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Notes
@@ -182,7 +188,7 @@ def begin(problem: Problem[Control], weights: Float[Array, "S n"]) -> FlowState:
         )
 
     records = Records.begin(problem, weights)
-    return FlowState(solver=over_rows(begin_row, problem, weights), records=records)
+    return FlowState(solver=over_grouped_rows(begin_row, problem, weights), records=records)
 
 
 @compiled

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from saddlescope.attention import AbstractAttention
 from saddlescope.dynamics.kernels.choice import Kernel
-from saddlescope.dynamics.methods._ensemble import over_rows
+from saddlescope.dynamics.methods._ensemble import map_groups, over_rows
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._notes import Marks, Notes
 from saddlescope.risk import AbstractRisk
@@ -145,19 +145,26 @@ class Records(eqx.Module):
 @compiled_in_haste
 def _first_records(problem: Problem, weights: Float[Array, "S n"]) -> dict[str, PyTree]:
     """The fields of the first records, without `last`."""
-    seeds, points = weights.shape[0], problem.grid.shape[-1]
-    path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
-    loss = problem.losses(weights)
-    index = jnp.ones(seeds, dtype=int)
-    return {
-        "index": index,
-        "due": problem.times(index),
-        "converged": loss <= problem.threshold,
-        "failed": ~jnp.isfinite(loss),
-        "loss": jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
-        "path": path.at[:, 0].set(weights) if problem.keep_weights else path,
-        "notes": None if problem.marks is None else Notes.begin(problem, weights),
-    }
+
+    def group(
+        problem: Problem, weights: Float[Array, "S n"]
+    ) -> tuple[dict[str, PyTree], Int[Array, ""]]:
+        seeds, points = weights.shape[0], problem.grid.shape[-1]
+        path = jnp.full((seeds, points if problem.keep_weights else 0, weights.shape[1]), jnp.nan)
+        loss = problem.losses(weights)
+        index = jnp.ones(seeds, dtype=int)
+        return {
+            "index": index,
+            "due": problem.times(index),
+            "converged": loss <= problem.threshold,
+            "failed": ~jnp.isfinite(loss),
+            "loss": jnp.full((seeds, points), jnp.nan).at[:, 0].set(loss),
+            "path": path.at[:, 0].set(weights) if problem.keep_weights else path,
+            "notes": None if problem.marks is None else Notes.begin(problem, weights),
+        }, jnp.asarray(0)
+
+    # The last digits of a loss depend on how many are computed together.
+    return map_groups(group, problem, weights, problem.group)[0]
 
 
 class AbstractState(eqx.Module):

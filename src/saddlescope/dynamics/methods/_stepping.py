@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from saddlescope.arrays import Weights
 from saddlescope.attention import AbstractLinearAttention
 from saddlescope.checks import AnyArray
-from saddlescope.dynamics.methods._ensemble import map_groups, over_rows, pick
+from saddlescope.dynamics.methods._ensemble import map_groups, over_grouped_rows, over_rows, pick
 from saddlescope.dynamics.methods._layout import Layout
 from saddlescope.dynamics.methods._problem import AbstractState, Problem, Records
 from saddlescope.running.programs import compiled, compiled_in_haste
@@ -95,7 +95,7 @@ def _init_memory(
         vector, seed = row
         return problem.rule.init(problem.layout.unpack(vector), seed)
 
-    return over_rows(init_row, problem, (weights, seeds))
+    return over_grouped_rows(init_row, problem, (weights, seeds))
 
 
 @compiled
