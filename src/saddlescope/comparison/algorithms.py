@@ -143,6 +143,8 @@ def trace_algorithms(
     >>> trace_algorithms(run)["nearest"].values[0, [0, -1]].tolist()
     ['principal_components_0', 'preconditioned_step']
     """
+    if not isinstance(trajectory, Trajectory):
+        raise InvalidInput("trajectory", trajectory, "must be a Trajectory")
     law = trajectory.setting.task if task is None else task
     if task is None and trajectory.setting.task.is_given:
         raise InvalidInput("task", task, "the run was trained on given data: name the law")

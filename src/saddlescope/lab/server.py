@@ -97,6 +97,8 @@ class Lab:
         import uvicorn
 
         if setting is not None:
+            if not isinstance(setting, Setting):
+                raise InvalidInput("setting", setting, "must be a Setting")
             setting = with_points_of_page(setting)
             check_setting(setting)
         _check_token(host, token)
