@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.checks import listed
 from saddlescope.running import ProgressBar
 from saddlescope.running.files import as_path
 from saddlescope.running.loop import run_job
@@ -94,7 +95,7 @@ class Sweep:
         batch_rows: int | None = None,
         **axes: object,
     ) -> None:
-        paths = tuple(str(path) for path in modules)
+        paths = tuple(str(path) for path in listed("modules", modules, "must be a list of files"))
         self.plan = Plan(base, axes, keep, draws, draw_seed, paths, batch_rows)
 
     @classmethod

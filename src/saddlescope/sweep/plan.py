@@ -59,6 +59,8 @@ class Plan:
             raise InvalidInput("keep", self.keep, "must be a list of names")
         made = {name: make_axis(name, value) for name, value in self.axes.items()}
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
+        if self.draws is not None:
+            whole_number("draws", self.draws)
         paths = tuple(str(path) for path in self.modules)
         checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": tuple(self.keep)}
         if self.batch_rows is not None:
