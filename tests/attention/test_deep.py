@@ -46,6 +46,11 @@ def random_weights(model: AbstractAttention, seed: int = 1) -> Weights:
     return {n: 0.4 * random.standard_normal(shape) for n, shape in model.shapes(D).items()}
 
 
+def scale_of(activation: str) -> float:
+    """A scale of the scores, where there is a softmax to scale them for."""
+    return 0.7 if activation == "softmax" else 1.0
+
+
 def single_layer(deep: DeepAttention) -> Any:
     options: dict[str, Any] = {
         "normalisation": deep.normalisation,
@@ -76,7 +81,7 @@ def gain_on(model: AbstractAttention, prompts: Prompts) -> float:
 @each_form
 @each_rank
 def test_one_layer_is_the_single_layer_model(rank, activation, normalisation, prompts) -> None:
-    deep = DeepAttention(1, H, rank, activation, normalisation, softmax_scale=0.7)
+    deep = DeepAttention(1, H, rank, activation, normalisation, scale_of(activation))
     weights, gain = random_weights(deep), gain_on(deep, prompts)
     single = single_layer(deep)
     expected = in_float64(single.predict)(to_single(weights), prompts, gain)
@@ -115,7 +120,7 @@ def written_out(model: DeepAttention, weights: Weights, prompts: Prompts) -> np.
 @each_form
 @each_rank
 def test_three_layers_as_written_out(rank, activation, normalisation, prompts) -> None:
-    model = DeepAttention(3, H, rank, activation, normalisation, softmax_scale=0.7)
+    model = DeepAttention(3, H, rank, activation, normalisation, scale_of(activation))
     weights, gain = random_weights(model), gain_on(model, prompts)
     expected = written_out(model, weights, prompts)
     predicted = in_float64(model.predict)(weights, prompts, gain)

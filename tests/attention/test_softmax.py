@@ -75,9 +75,10 @@ def written_out(model: AbstractAttention, weights: Weights, prompts: Prompts) ->
 
 def make(kind: str, blocks: str, activation: str, normalisation: str) -> AbstractAttention:
     options = {"blocks": blocks, "activation": activation, "normalisation": normalisation}
+    scale = 0.7 if activation == "softmax" else 1.0
     if kind == "merged":
-        return MergedAttention(H, softmax_scale=0.7, **options)  # type: ignore[arg-type]
-    return SeparateAttention(H, R, softmax_scale=0.7, **options)  # type: ignore[arg-type]
+        return MergedAttention(H, softmax_scale=scale, **options)  # type: ignore[arg-type]
+    return SeparateAttention(H, R, softmax_scale=scale, **options)  # type: ignore[arg-type]
 
 
 ALL = [

@@ -243,7 +243,13 @@ BAD = [
     ("predict --json --heads x", "heads", "x"),
     ("predict --out somewhere", "out", "no such option"),
     ("frain", "frain", "No such command"),
+    ("frain", "frain", "There are predict, train, reproduce"),
     ("--heads 3", "--heads", "No such option"),
+    ("measure log.csv --smooth 1", "--smooth", "there are --column, --step-column"),
+    ("sweep plan.toml --workers two", "workers", "'two': must be a whole number, at least 0"),
+    ("train --init words", "init", "of an init imported here"),
+    ("predict --softmax-scale 3", "softmax_scale", "needs activation='softmax'"),
+    ("predict --spectrum -.4", "spectrum", "eigenvalues must not be negative"),
 ]
 
 
@@ -261,6 +267,14 @@ def test_bad_input_is_one_line_that_names_field_and_value(
     assert field.strip("-").replace("_", "-") in answer.err.replace("_", "-")
     assert value in answer.err
     assert list(Path().iterdir()) == [], "nothing was written"
+
+
+def test_one_number_is_a_spectrum_of_one_eigenvalue(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer(capsys, "predict", "--spectrum", ".4", "--heads", "1", "--json")
+    assert answer.code == 0
+    task = ss.InContextRegression([0.4], context_length=31)
+    levels = ss.theory.plateau_losses(task).tolist()
+    assert json.loads(answer.out)["plateau_losses"] == pytest.approx(levels)
 
 
 @pytest.mark.parametrize("verb", ["predict", "train"])

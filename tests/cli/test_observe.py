@@ -210,6 +210,17 @@ def test_stages_of_a_log_as_table_picture_and_json(command, saved):
     assert run["stages"]["drops"][0]["time"] == pytest.approx(200, abs=4)
 
 
+def test_a_picture_that_cannot_be_written_costs_no_result(command, saved):
+    log = saved / "train.csv"
+    code, out, err = command("measure", log, "--plot", "missing/stages.png")
+    assert code == 1
+    assert "Stages: 1 drop" in out
+    assert err.startswith("saddlescope: path = 'missing/stages.png': cannot be written")
+    code, out, _ = command("measure", log, "--plot", "missing/stages.png", "--json")
+    assert code == 1
+    assert len(json.loads(out)["runs"]) == 1
+
+
 def test_a_messy_log_is_measured_and_what_was_done_is_said(command, saved, tmp_path):
     lines = (saved / "train.csv").read_text().splitlines()
     messy = [*lines[:30], "112,nan", *lines[30:], *lines[-20:]]

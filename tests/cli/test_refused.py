@@ -30,6 +30,7 @@ REFUSED = [
     ("train --seeds 1e400", "seeds", "whole number"),
     ("train --label-noise 1e300", "label_noise = 1e+300", "float64"),
     ("predict --label-noise 1e300", "label_noise = 1e+300", "float64"),
+    ("train --setting /dev/null", "setting = '/dev/null'", "is empty"),
     ("train --out", "out", "needs a value"),
     ("train --out ''", "out = ''", "must not be empty"),
     ("reproduce fig3 --out=", "out = ''", "must not be empty"),

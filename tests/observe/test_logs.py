@@ -145,6 +145,10 @@ def test_columns_are_chosen(written):
         read_log(path)
     curve = read_log(path, column="val_loss", step_column="t").only
     assert curve.losses.tolist() == [9, 8]
+    assert read_log(path, column="t").notes == ("loss is 't', steps are counted by rows",)
+    for same in ({"step_column": "t"}, {"run_column": "t"}):
+        with pytest.raises(InvalidInput, match=r"_column = 't': is the column of the loss"):
+            read_log(path, column="t", **same)
     with pytest.raises(InvalidInput, match="step_column = 'x': must be one of 't'"):
         read_log(path, column="train", step_column="x")
 

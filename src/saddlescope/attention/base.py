@@ -68,7 +68,9 @@ class AbstractAttention(abc.ABC):
         object.__setattr__(self, "heads", whole_number("heads", self.heads))
         one_of("normalisation", self.normalisation, ("context", "none"))
         one_of("activation", self.activation, ("linear", "softmax"))
-        number("softmax_scale", self.softmax_scale, above=0.0)
+        scale = number("softmax_scale", self.softmax_scale, above=0.0)
+        if self.activation == "linear" and scale != 1.0:
+            raise InvalidInput("softmax_scale", self.softmax_scale, "needs activation='softmax'")
 
     @property
     @abc.abstractmethod

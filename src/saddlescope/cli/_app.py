@@ -149,14 +149,21 @@ def _refuse_empty(words: list[str]) -> None:
 
 
 def _explain(wrong: Any, arguments: list[str]) -> str:
-    """What is wrong with the command line, in our own words for an option's value."""
+    """What is wrong with the command line, and what is allowed."""
+    message = str(wrong.format_message())
+    verbs = getattr(wrong.cmd, "commands", None)
+    if verbs and message.startswith("No such command"):
+        return f"{message} There are {', '.join(verbs)}."
+    if type(wrong).__name__ == "NoSuchOption":
+        flags = [flag for one in wrong.cmd.params for flag in one.opts if flag.startswith("--")]
+        return f"{wrong.message}; there are {', '.join(flags)}"
     name = getattr(wrong, "option_name", "")
     for word in arguments:
         flag, equals, value = word.partition("=")
         if flag == name and type(wrong).__name__ == "BadOptionUsage":
             allowed = "takes no value" if equals else "needs a value"
             return str(InvalidInput(name.removeprefix("--"), value, allowed))
-    return str(wrong.format_message())
+    return message
 
 
 def _complain(message: str, code: int) -> int:

@@ -78,6 +78,8 @@ def read_setting(texts: Mapping[str, str], until: float) -> Setting:
         parsed = {
             name: parse_value(known[name], given.pop(name)) for name in list(given) if name in known
         }
+        if isinstance(parsed.get("spectrum"), int | float):
+            parsed["spectrum"] = (parsed["spectrum"],)
         fields = {**_fields_before(values.get(part), cls, parsed), **parsed}
         values[part] = build(part, cls, _completed(known, fields, until), arrays)
     if given:

@@ -73,10 +73,17 @@ def measure(
                 raise
             by_run[curve.name] = None
             notes.append(f"{curve.name or 'the run'}: no stages: {problem}")
-    written = [] if plot is None else _draw(by_run, plot)
     if as_json:
         typer.echo(json.dumps(_plain(read, by_run, notes), indent=2, allow_nan=False))
-        return
+    else:
+        _print(read, by_run, notes)
+    # What cannot be drawn has been printed.
+    written = [] if plot is None else _draw(by_run, plot)
+    if written and not as_json:
+        typer.echo("wrote " + ", ".join(map(str, written)))
+
+
+def _print(read: Log, by_run: dict[str, Stages | None], notes: list[str]) -> None:
     for curve in read.curves:
         count = counted(len(curve.steps), "step")
         steps = f"{count}, {curve.steps[0]:g} to {curve.steps[-1]:g}"
@@ -87,8 +94,6 @@ def measure(
             typer.echo(f"{by_run[curve.name]!r}\n")
     for note in notes:
         typer.echo(note)
-    if written:
-        typer.echo("wrote " + ", ".join(map(str, written)))
 
 
 def _draw(by_run: dict[str, Stages | None], target: Path) -> list[Path]:

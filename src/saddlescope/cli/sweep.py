@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from saddlescope.checks import whole_number
 from saddlescope.cli import options
 from saddlescope.errors import InvalidInput
 from saddlescope.running import AbstractObserver, ProgressBar, Snapshot
 from saddlescope.running.observers import AbstractJob, Result, State
+from saddlescope.setting.fields import as_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -95,14 +97,16 @@ def run(
         str | None, typer.Option(help="Address of a Dask scheduler: tcp://host:8786.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes; by default one a core. 0: this process.")
+        str | None,
+        typer.Option(metavar="N", help="Worker processes; by default one a core. 0: this process."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     from saddlescope.sweep import Sweep
     from saddlescope.sweep.pools import check_workers
 
-    check_workers(cluster, workers)
+    count = None if workers is None else _count(workers)
+    check_workers(cluster, count)
     sweep = Sweep.load(plan)
     if dry_run:
         estimate = sweep.estimate()
@@ -111,7 +115,7 @@ def run(
     store = out or Path("runs") / plan.stem
     array = sweep.run(
         store,
-        workers=workers,
+        workers=count,
         cluster=cluster,
         extend=extend,
         retry_failed=retry_failed,
@@ -120,6 +124,11 @@ def run(
     failed = _report(array, store, as_json)
     if failed:
         raise typer.Exit(1)
+
+
+def _count(text: str) -> int:
+    value = as_number(text)
+    return whole_number("workers", text if value is None else value, at_least=0)
 
 
 def plot(

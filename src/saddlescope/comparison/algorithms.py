@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from saddlescope.arrays import Array, Weights
 from saddlescope.attention import AbstractAttention
-from saddlescope.checks import AnyArray, FloatArray, real_array, whole_number
+from saddlescope.checks import AnyArray, FloatArray, listed, real_array, whole_number
 from saddlescope.errors import InvalidInput
 from saddlescope.precision import in_float64
 from saddlescope.running.programs import compiled
@@ -114,11 +114,12 @@ def identify_algorithm(
     'principal_components_2'
     """
     probes = _probes(task, prompts)
-    known = algorithms(task) if candidates is None else tuple(candidates)
+    known = algorithms(task) if candidates is None else _checked(candidates)
     predicted = _predictions("predictor", predictor, probes)
     gaps = _table(known, probes) - predicted
     error = float(((predicted - probes.target) ** 2).mean())
-    return AlgorithmDistances(_names(known), (gaps**2).mean(1), error, _power(probes))
+    names = tuple(one.name for one in known)
+    return AlgorithmDistances(names, (gaps**2).mean(1), error, _power(probes))
 
 
 def trace_algorithms(
@@ -143,13 +144,15 @@ def trace_algorithms(
     >>> trace_algorithms(run)["nearest"].values[0, [0, -1]].tolist()
     ['principal_components_0', 'preconditioned_step']
     """
+    if not isinstance(trajectory, Trajectory):
+        raise InvalidInput("trajectory", trajectory, "must be a Trajectory")
     law = trajectory.setting.task if task is None else task
     if task is None and trajectory.setting.task.is_given:
         raise InvalidInput("task", task, "the run was trained on given data: name the law")
     probes = _probes(law, prompts)
-    known = algorithms(law) if candidates is None else tuple(candidates)
+    known = algorithms(law) if candidates is None else _checked(candidates)
     distance, error = _follow(trajectory, probes, _table(known, probes))
-    names = np.array(_names(known))
+    names = np.array([one.name for one in known])
     axes = ("seed", "time")
     coordinates = {name: trajectory.dataset[name] for name in trajectory.dataset["loss"].coords}
     return xr.Dataset(
@@ -223,8 +226,10 @@ def _power(probes: Prompts) -> float:
     return float((probes.target**2).mean())
 
 
-def _names(known: Sequence[Algorithm]) -> tuple[str, ...]:
-    names = tuple(one.name for one in known)
-    if not names or len(set(names)) != len(names):
-        raise InvalidInput("candidates", names, "must hold at least one algorithm, each name once")
-    return names
+def _checked(candidates: Sequence[Algorithm]) -> tuple[Algorithm, ...]:
+    known = tuple(listed("candidates", candidates, "must be a list of algorithms"))
+    names = [one.name for one in known if isinstance(one, Algorithm)]
+    if not names or len(set(names)) != len(known):
+        allowed = "must hold at least one algorithm, each name once"
+        raise InvalidInput("candidates", candidates, allowed)
+    return known

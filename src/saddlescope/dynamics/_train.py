@@ -209,6 +209,7 @@ def make_setting(
     if len(names) > 1:
         raise InvalidInput("start", names, "give one of init_scale, init, weights and start")
     if start is not None:
+        _check_trajectory("start", start)
         init = GivenStart(start.weights(), start.setting.seeds)
     elif weights is not None:
         init = GivenStart(weights)

@@ -110,7 +110,10 @@ def _tokens(tokens: Any, like: Array) -> Any:
     if is_tensor(tokens):
         sequences = tokens.to(like.device) if is_tensor(like) else tokens.detach().cpu().numpy()
     else:
-        sequences = np.asarray(tokens)
+        try:
+            sequences = np.asarray(tokens)
+        except ValueError:
+            raise InvalidInput("tokens", tokens, "must be whole numbers [..., position]") from None
         if sequences.dtype.kind in "iu" and is_tensor(like):
             sequences = on_device_of(like, sequences.astype(np.int64))
     whole = "int" in str(sequences.dtype)

@@ -110,6 +110,8 @@ def find_checkpoints(places: object) -> list[Checkpoint]:
                 allowed = f"must hold checkpoints ({', '.join(SUFFIXES)}) of their own"
                 raise InvalidInput("checkpoints", str(place), allowed)
             paths |= dict.fromkeys(inside)
+    if not paths:
+        raise InvalidInput("checkpoints", places, "must be files, folders or patterns")
     ordered = sorted(paths, key=lambda path: natural(str(path)))
     return [Checkpoint(path, step_in(path)) for path in ordered]
 

@@ -42,7 +42,7 @@ class Checkpoint(AbstractObserver):
     def __init__(self, path: str | Path, *, replace: bool = False, every: float = _SECONDS) -> None:
         self.path = as_path("checkpoint", path)
         self._replace = bool(replace)
-        self._every = number("every", every)
+        self._every = number("every", every, at_least=0.0)
         self._sealed: Sealed | None = None
         self._held = ExitStack()
         self._written_at = 0.0

@@ -77,7 +77,8 @@ def find_kind(part: str, name: object, field: str) -> type:
         if isinstance(cls, type) and is_dataclass(cls) and is_kind(cls, part):
             return cls
     allowed = ", ".join(known)
-    raise InvalidInput(field, name, f"must be {allowed}, or module:Class of a {part} imported here")
+    own = f"module:Class of {_with_article(part)} imported here"
+    raise InvalidInput(field, name, f"must be {allowed}, or {own}")
 
 
 def is_kind(cls: type, part: str) -> bool:
@@ -102,6 +103,8 @@ def check_part(part: str, value: object) -> None:
         names = ", ".join(cls.__name__ for cls in kinds.values())
         raise InvalidInput(part, value, f"must be given: {names}")
     if not is_kind(type(value), part):
-        base = _BASES[part].__name__
-        article = "an" if base[0] in "AEIOU" else "a"
-        raise InvalidInput(part, value, f"must be {article} {base}")
+        raise InvalidInput(part, value, f"must be {_with_article(_BASES[part].__name__)}")
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "AEIOUaeiou" else f"a {noun}"

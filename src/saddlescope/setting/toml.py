@@ -65,6 +65,8 @@ def load_toml(path: Path) -> tuple[dict[str, Plain], dict[str, FloatArray]]:
         raise InvalidInput("setting", str(path), f"cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise InvalidInput("setting", str(path), f"is no TOML: {problem}") from None
+    if not values:
+        raise InvalidInput("setting", str(path), "is empty")
     return values, _load_arrays(path.with_suffix(".npz"))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddlescope.arrays import Array, product
-from saddlescope.checks import FloatArray
+from saddlescope.checks import FloatArray, number, real_array
 from saddlescope.errors import InvalidInput
 from saddlescope.task.spectrum import common_basis
 
@@ -23,6 +23,9 @@ def sandwich(covariance: FloatArray, inner: FloatArray, inverse_length: float) -
     >>> sandwich(np.eye(2), np.eye(2), 1 / 4).tolist()
     [[1.75, 0.0], [0.0, 1.75]]
     """
+    covariance = _square("covariance", covariance)
+    inner = _square("inner", inner, len(covariance))
+    inverse_length = number("inverse_length", inverse_length)
     weighted = product(covariance, inner)
     turned = product(product(covariance, inner.T), covariance)
     spread = turned + np.trace(weighted) * covariance
@@ -100,6 +103,11 @@ def regression_moments(
     >>> moments.summary.diagonal().round(4).tolist()  # the eigenvalues of E[Λ̂²]
     [0.1742, 0.0997]
     """
+    covariance = _square("covariance", covariance)
+    task_covariance = _square("task_covariance", task_covariance, len(covariance))
+    query_covariance = _square("query_covariance", query_covariance, len(covariance))
+    number("label_noise", label_noise, at_least=0.0)
+    number("inverse_length", inverse_length)
     with np.errstate(over="ignore", invalid="ignore"):
         noise = np.float64(label_noise) ** 2 * inverse_length * covariance
         if excess is not None:
@@ -124,3 +132,10 @@ def regression_moments(
         field = max(sizes, key=lambda name: sizes[name])
         raise InvalidInput(field, sizes[field], "makes moments of the task beyond float64")
     return moments
+
+
+def _square(field: str, value: object, dimension: int | None = None) -> FloatArray:
+    matrix = real_array(field, value, (dimension, dimension))
+    if not matrix.size or matrix.shape[0] != matrix.shape[1]:
+        raise InvalidInput(f"{field}.shape", matrix.shape, "must be (D, D)")
+    return matrix

@@ -288,7 +288,7 @@ def _named(method: Optimiser) -> optax.GradientTransformation:
         raise InvalidInput("options", method.options, "must be a mapping of names to numbers")
     options = dict(method.options or {})
     for name, value in options.items():
-        if type(value) in (int, float):
+        if not isinstance(value, bool):
             number(f"options[{name!r}]", value)
     try:
         transform = named_transform(

@@ -71,7 +71,11 @@ def choose(
     if not losses:
         allowed = f"must name the column of the loss, one of {_listed(names)}"
         raise InvalidInput("column", None, allowed)
-    return Columns(losses, step or _first(names, _STEPS), run or _first(names, _RUNS))
+    for field, wanted in (("step_column", step), ("run_column", run)):
+        if wanted is not None and wanted in losses.values():
+            raise InvalidInput(field, wanted, "is the column of the loss")
+    others = [name for name in names if name not in losses.values()]
+    return Columns(losses, step or _first(others, _STEPS), run or _first(others, _RUNS))
 
 
 def _losses(names: Sequence[str]) -> dict[str, str]:
