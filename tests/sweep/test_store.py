@@ -360,6 +360,36 @@ def test_a_point_that_fails_costs_no_other(tmp_path: Path) -> None:
     xr.testing.assert_equal(sound["_fails_at_length_ten"].rename("final_loss"), sound["final_loss"])
 
 
+def _every_loss(run: ss.Trajectory) -> np.ndarray:
+    return run.loss
+
+
+def _first_loss(run: ss.Trajectory) -> np.ndarray:
+    return run.loss[:1, 0]
+
+
+def _no_number(run: ss.Trajectory) -> np.ndarray:
+    return run.loss[:, 0] * 1j
+
+
+@pytest.mark.parametrize("measure", [_every_loss, _first_loss, _no_number])
+def test_a_measure_returns_one_number_per_seed(measure: Callable[..., object]) -> None:
+    array = make_sweep(init_scale=[0.1], keep=["final_loss", measure]).run(workers=0)
+    assert (array["status"] == 4).all()
+    said = set(array["reason"].to_numpy().ravel().tolist())
+    wanted = f"keep = {measure.__name__!r}: must return one number for each of 2 seeds"
+    assert all(text.startswith(wanted) for text in said)
+
+
+def test_an_axis_of_the_weights_and_one_of_the_plan_are_told_apart(tmp_path: Path) -> None:
+    sweep = ss.Sweep(BASE.replace(points=2), rank=[1, 2], keep=["trajectory"])
+    array = sweep.run(tmp_path / "store", workers=0)
+    assert array["k"].dims == ("rank", "seed", "record", "head", "rank_index", "dim")
+    second = array["k"].sel(rank_index=1)
+    assert np.isnan(second.sel(rank=1)).all()
+    assert np.isfinite(second.sel(rank=2)).all()
+
+
 def test_trajectories_and_measures_are_kept(tmp_path: Path) -> None:
     base = BASE.replace(points=5)
     keep = ["trajectory", "effective_rank", "drop_time"]

@@ -10,10 +10,10 @@ import numpy as np
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
-from saddlescope.sweep._arrays import REASON, STATUS, wait_for_reads
+from saddlescope.sweep._arrays import wait_for_reads
 from saddlescope.sweep._manifest import Manifest
 from saddlescope.sweep.plan import POINT
-from saddlescope.sweep.subjects import Status
+from saddlescope.sweep.subjects import REASON, STATUS, Status
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.plain import Plain, to_plain
 
-_MOST_VALUES = 10_000_000
+MOST_VALUES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,12 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
 def _listed(name: str, values: object) -> tuple[object, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(name, values, "must be a list of values")
-    listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
+    every = values.tolist() if isinstance(values, np.ndarray) else values
+    listed = tuple(islice(every, MOST_VALUES + 1))
     if not listed:
         raise InvalidInput(name, values, "must hold at least one value")
+    if len(listed) > MOST_VALUES:
+        raise InvalidInput(name, reprlib.repr(values), f"must hold at most {MOST_VALUES} values")
     for value in listed:
         if not isinstance(value, int | float | str):
             # Raises for what cannot be written to a file.
@@ -180,11 +185,13 @@ def _listed(name: str, values: object) -> tuple[object, ...]:
 
 
 def _count(name: str, count: object) -> int:
-    return whole_number(name, count, at_least=1, at_most=_MOST_VALUES)
+    return whole_number(name, count, at_least=1, at_most=MOST_VALUES)
 
 
 def _ends(name: str, low: object, high: object) -> tuple[float, float]:
     least, most = number(name, low), number(name, high)
     if most < least:
         raise InvalidInput(name, (low, high), "must go from low to high")
+    if not math.isfinite(most - least):
+        raise InvalidInput(name, (low, high), "is too wide a range")
     return least, most

@@ -15,7 +15,7 @@ from saddlescope.checks import AnyArray, FloatArray, list_seeds, seed_labels, wh
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, check_fields, digest
-from saddlescope.sweep.axes import Draws, Values, axis_to_plain, label, make_axis
+from saddlescope.sweep.axes import MOST_VALUES, Draws, Values, axis_to_plain, label, make_axis
 from saddlescope.sweep.subjects import AbstractSubject, make_subject, read_base
 
 FORMAT = 1
@@ -101,7 +101,7 @@ class Plan:
             raise InvalidInput("draws", None, f"must say how many {drawn[0]} to draw")
         if self.draws is not None and not (drawn or lengths):
             raise InvalidInput("draws", self.draws, "there is no random axis")
-        count = whole_number("draws", counts.pop()) if counts else 0
+        count = whole_number("draws", counts.pop(), at_most=MOST_VALUES) if counts else 0
         values: dict[str, tuple[object, ...]] = {}
         for name, axis in self._axes.items():
             if isinstance(axis, Draws):
