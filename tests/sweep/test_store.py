@@ -96,16 +96,16 @@ def test_a_damaged_chunk_is_said_and_computed_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     _damage(copied / name, how)
-    if how != "removed":
+    # Without its status a batch was never there.
+    is_said = not (name == "status/c/1" and how == "removed")
+    if is_said:
         with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command repairs it"):
             ss.Sweep.open(copied)
     with caplog.at_level(logging.WARNING, "saddlescope"):
         make_sweep().run(copied, workers=0)
     assert count_batches() == [1]
-    # Without its status a batch was never there.
-    silent = name == "status/c/1" and how == "removed"
     said = [record.getMessage() for record in caplog.records]
-    assert said == ([] if silent else ["damaged batches are recomputed: 1"])
+    assert said == (["damaged batches are recomputed: 1"] if is_said else [])
     assert bits(copied) == bits(finished)
 
 
@@ -159,6 +159,13 @@ def test_a_damaged_description_is_written_again(
     assert bits(copied) == bits(finished)
     if not (name == "about/manifest.json" and how == "removed"):
         assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("name", ["final_loss", "drop_time", "status", "init_scale", "seed"])
+def test_an_array_without_its_description_is_said(name: str, copied: Path) -> None:
+    (copied / name / "zarr.json").unlink()
+    with pytest.raises(CannotRead, match=rf"is damaged \({name}/zarr.json is missing\); the same"):
+        ss.Sweep.open(copied)
 
 
 def test_nothing_is_left_of_a_store_whose_two_manifests_are_damaged(copied: Path) -> None:
