@@ -21,7 +21,10 @@ from saddlescope.errors import CannotRead, CannotWrite, Interrupted
 from saddlescope.running.files import files_in
 from saddlescope.running.lock import hold
 from saddlescope.sweep import _manifest
-from saddlescope.sweep.pools import Workers
+from saddlescope.sweep._job import SweepJob
+from saddlescope.sweep.kernel import Batch, BatchResult
+from saddlescope.sweep.pools import AbstractPool, Workers
+from saddlescope.sweep.store import working_store
 
 Batches = Callable[[], list[int]]
 
@@ -450,3 +453,28 @@ def test_a_cluster_without_workers_is_said_once(caplog: pytest.LogCaptureFixture
             assert pool.has_room
     said = [record.getMessage() for record in caplog.records]
     assert said == ["the cluster has no workers: waiting for one"] * 2
+
+
+def test_workers_are_asked_for_after_the_last_batch_is_submitted(tmp_path: Path) -> None:
+    class Gone(AbstractPool):
+        asked = 0
+
+        @property
+        def has_room(self) -> bool:
+            self.asked += 1
+            return True
+
+        def submit(self, batch: Batch) -> None:
+            pass
+
+        def collect(self, seconds: float) -> list[BatchResult]:
+            return []
+
+    pool = Gone()
+    with working_store(tmp_path / "store", make_sweep().plan) as store:
+        job = SweepJob(store, pool)
+        job.advance(0, 1)
+        before = pool.asked
+        job.advance(0, 1)
+    # Else nobody would learn that the cluster has no workers left.
+    assert pool.asked > before
