@@ -353,6 +353,15 @@ def test_a_diverged_point_has_its_reason_and_can_be_tried_again(
     xr.testing.assert_identical(again, array)
 
 
+@pytest.mark.parametrize("model", [ss.SeparateAttention(heads=3), ss.MergedAttention(heads=3)])
+def test_a_start_that_overflows_diverges_without_a_warning(model: object) -> None:
+    sweep = ss.Sweep(BASE.replace(model=model), init_scale=[1e200])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        array = sweep.run(workers=0)
+    assert (array["status"] == 3).all()
+
+
 def _fails_at_length_ten(run: ss.Trajectory) -> np.ndarray:
     if run.setting.task.fixed_length == 10:
         raise RuntimeError("no\nnumber")
