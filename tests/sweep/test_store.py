@@ -171,6 +171,15 @@ def test_an_array_without_its_description_is_said(name: str, copied: Path) -> No
         ss.Sweep.open(copied)
 
 
+def test_a_store_that_lost_the_folder_of_its_manifest_has_it_again(
+    finished: Path, copied: Path, count_batches: Batches
+) -> None:
+    shutil.rmtree(copied / "about")
+    make_sweep().run(copied, workers=0)
+    assert count_batches() == []
+    assert bits(copied) == bits(finished)
+
+
 def test_nothing_is_left_of_a_store_whose_two_manifests_are_damaged(copied: Path) -> None:
     for name in ("about/manifest.json", "zarr.json"):
         _damage(copied / name, "cut")
