@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import islice
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -77,15 +79,18 @@ def _real(value: object) -> Any:
     return None if isinstance(held, bool) or not isinstance(held, Real) else held
 
 
-def listed(field: str, value: object, allowed: str) -> list[Any]:
-    """The items of an iterable other than a string or a mapping."""
+def listed(field: str, value: object, allowed: str, most: int | None = None) -> list[Any]:
+    """The items of an iterable other than a string or a mapping, no more than `most`."""
     try:
         if isinstance(value, str | bytes | Mapping):
             raise TypeError
-        return list(value)  # type: ignore[call-overload]
+        items = list(islice(value, None if most is None else most + 1))  # type: ignore[call-overload]
     except TypeError:
         # 0-d arrays have __iter__, which raises.
         raise InvalidInput(field, value, allowed) from None
+    if most is not None and len(items) > most:
+        raise InvalidInput(field, reprlib.repr(value), f"must hold at most {most} values")
+    return items
 
 
 def list_seeds(labels: tuple[int, ...]) -> str:

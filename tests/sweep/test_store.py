@@ -21,7 +21,10 @@ from saddlescope.errors import CannotRead, CannotWrite, Interrupted
 from saddlescope.running.files import files_in
 from saddlescope.running.lock import hold
 from saddlescope.sweep import _manifest
-from saddlescope.sweep.pools import Workers
+from saddlescope.sweep._job import SweepJob
+from saddlescope.sweep.kernel import Batch, BatchResult
+from saddlescope.sweep.pools import AbstractPool, Workers
+from saddlescope.sweep.store import working_store
 
 Batches = Callable[[], list[int]]
 
@@ -102,16 +105,16 @@ def test_a_damaged_chunk_is_said_and_computed_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     _damage(copied / name, how)
-    if how != "removed":
+    # Without its status a batch was never there.
+    is_said = not (name == "status/c/1" and how == "removed")
+    if is_said:
         with pytest.raises(CannotRead, match=r"is damaged .* the same sweep command repairs it"):
             ss.Sweep.open(copied)
     with caplog.at_level(logging.WARNING, "saddlescope"):
         make_sweep().run(copied, workers=0)
     assert count_batches() == [1]
-    # Without its status a batch was never there.
-    silent = name == "status/c/1" and how == "removed"
     said = [record.getMessage() for record in caplog.records]
-    assert said == ([] if silent else ["damaged batches are recomputed: 1"])
+    assert said == (["damaged batches are recomputed: 1"] if is_said else [])
     assert bits(copied) == bits(finished)
 
 
@@ -165,6 +168,22 @@ def test_a_damaged_description_is_written_again(
     assert bits(copied) == bits(finished)
     if not (name == "about/manifest.json" and how == "removed"):
         assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("name", ["final_loss", "drop_time", "status", "init_scale", "seed"])
+def test_an_array_without_its_description_is_said(name: str, copied: Path) -> None:
+    (copied / name / "zarr.json").unlink()
+    with pytest.raises(CannotRead, match=rf"is damaged \({name}/zarr.json is missing\); the same"):
+        ss.Sweep.open(copied)
+
+
+def test_a_store_that_lost_the_folder_of_its_manifest_has_it_again(
+    finished: Path, copied: Path, count_batches: Batches
+) -> None:
+    shutil.rmtree(copied / "about")
+    make_sweep().run(copied, workers=0)
+    assert count_batches() == []
+    assert bits(copied) == bits(finished)
 
 
 def test_nothing_is_left_of_a_store_whose_two_manifests_are_damaged(copied: Path) -> None:
@@ -349,6 +368,15 @@ def test_a_diverged_point_has_its_reason_and_can_be_tried_again(
     xr.testing.assert_identical(again, array)
 
 
+@pytest.mark.parametrize("model", [ss.SeparateAttention(heads=3), ss.MergedAttention(heads=3)])
+def test_a_start_that_overflows_diverges_without_a_warning(model: object) -> None:
+    sweep = ss.Sweep(BASE.replace(model=model), init_scale=[1e200])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        array = sweep.run(workers=0)
+    assert (array["status"] == 3).all()
+
+
 def _fails_at_length_ten(run: ss.Trajectory) -> np.ndarray:
     if run.setting.task.fixed_length == 10:
         raise RuntimeError("no\nnumber")
@@ -364,6 +392,36 @@ def test_a_point_that_fails_costs_no_other(tmp_path: Path) -> None:
     assert np.isnan(failed["final_loss"]).all()
     assert (sound["status"] == 1).all()
     xr.testing.assert_equal(sound["_fails_at_length_ten"].rename("final_loss"), sound["final_loss"])
+
+
+def _every_loss(run: ss.Trajectory) -> np.ndarray:
+    return run.loss
+
+
+def _first_loss(run: ss.Trajectory) -> np.ndarray:
+    return run.loss[:1, 0]
+
+
+def _no_number(run: ss.Trajectory) -> np.ndarray:
+    return run.loss[:, 0] * 1j
+
+
+@pytest.mark.parametrize("measure", [_every_loss, _first_loss, _no_number])
+def test_a_measure_returns_one_number_per_seed(measure: Callable[..., object]) -> None:
+    array = make_sweep(init_scale=[0.1], keep=["final_loss", measure]).run(workers=0)
+    assert (array["status"] == 4).all()
+    said = set(array["reason"].to_numpy().ravel().tolist())
+    wanted = f"keep = {measure.__name__!r}: must return one number for each of 2 seeds"
+    assert all(text.startswith(wanted) for text in said)
+
+
+def test_an_axis_of_the_weights_and_one_of_the_plan_are_told_apart(tmp_path: Path) -> None:
+    sweep = ss.Sweep(BASE.replace(points=2), rank=[1, 2], keep=["trajectory"])
+    array = sweep.run(tmp_path / "store", workers=0)
+    assert array["k"].dims == ("rank", "seed", "record", "head", "rank_index", "dim")
+    second = array["k"].sel(rank_index=1)
+    assert np.isnan(second.sel(rank=1)).all()
+    assert np.isfinite(second.sel(rank=2)).all()
 
 
 def test_trajectories_and_measures_are_kept(tmp_path: Path) -> None:
@@ -419,3 +477,28 @@ def test_a_cluster_without_workers_is_said_once(caplog: pytest.LogCaptureFixture
             assert pool.has_room
     said = [record.getMessage() for record in caplog.records]
     assert said == ["the cluster has no workers: waiting for one"] * 2
+
+
+def test_workers_are_asked_for_after_the_last_batch_is_submitted(tmp_path: Path) -> None:
+    class Gone(AbstractPool):
+        asked = 0
+
+        @property
+        def has_room(self) -> bool:
+            self.asked += 1
+            return True
+
+        def submit(self, batch: Batch) -> None:
+            pass
+
+        def collect(self, seconds: float) -> list[BatchResult]:
+            return []
+
+    pool = Gone()
+    with working_store(tmp_path / "store", make_sweep().plan) as store:
+        job = SweepJob(store, pool)
+        job.advance(0, 1)
+        before = pool.asked
+        job.advance(0, 1)
+    # Else nobody would learn that the cluster has no workers left.
+    assert pool.asked > before

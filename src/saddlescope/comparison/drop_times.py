@@ -166,10 +166,12 @@ def predicted_times(
     levels = theory.plateau_losses(task, model=model)
     predicted = _Times.none(len(until), len(levels) - 1)
     small = _are_small(initial_loss, levels)
-    if is_merged(model):
-        _by_time_course(model, task, weights, small, predicted)
-    else:
-        _by_quadrature(model, task, weights, predicted, [])
+    # Large starts may overflow; nothing is said of them.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if is_merged(model):
+            _by_time_course(model, task, weights, small, predicted)
+        else:
+            _by_quadrature(model, task, weights, predicted, [])
     return np.where((predicted.time <= until[:, None]) & small[:, None], predicted.time, np.nan)
 
 

@@ -14,14 +14,13 @@ import numpy as np
 from saddlescope.checks import AnyArray
 from saddlescope.sweep._manifest import Manifest
 from saddlescope.sweep.kernel import BatchResult
-from saddlescope.sweep.subjects import Column, Status
+from saddlescope.sweep.subjects import REASON, STATUS, Column, Status
 
 if TYPE_CHECKING:
     import zarr
     from zarr.abc.codec import BytesBytesCodec
 
 ABOUT = "about"
-STATUS, REASON = "status", "reason"
 _ROOT = "saddlescope_sweep"
 _TEXT = "zarr.json"
 

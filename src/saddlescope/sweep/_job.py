@@ -45,7 +45,8 @@ class SweepJob(AbstractJob[int, "xr.Dataset"]):
         return int(self._store.done.sum())
 
     def advance(self, state: int, budget: int) -> tuple[int, int]:
-        while self._left and self._pool.has_room:
+        # Asking for room says when a cluster has no workers left, so it comes first.
+        while self._pool.has_room and self._left:
             self._pool.submit(self._store.batch(self._left.popleft()))
         results = self._pool.collect(_WAIT)
         for result in results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import numpy as np
 
 from saddlescope.checks import AnyArray
 from saddlescope.errors import CannotRead
-from saddlescope.sweep._arrays import REASON, STATUS, wait_for_reads
+from saddlescope.running.files import files_in
+from saddlescope.sweep._arrays import wait_for_reads
 from saddlescope.sweep._manifest import Manifest
 from saddlescope.sweep.plan import POINT
-from saddlescope.sweep.subjects import Status
+from saddlescope.sweep.subjects import REASON, STATUS, Status
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,7 +25,9 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     """The rows of a store over its plan's axes; NaN where a row has not finished."""
     import xarray as xr
 
+    names = (*(one.name for one in manifest.columns), STATUS, REASON)
     try:
+        _check_files(path, (*names, *manifest.dimensions), names)
         rows = xr.open_zarr(path, consolidated=False, zarr_format=3, chunks=None).load()
     except Exception as problem:
         # Whatever a damaged file makes zarr raise.
@@ -46,7 +50,7 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     shape = tuple(len(labels) for labels in dimensions.values())
     cells = np.ravel_multi_index([index[done] for index in indices], shape)
     variables = {}
-    for name in (*(one.name for one in manifest.columns), STATUS, REASON):
+    for name in names:
         values = rows[name]
         fill = {STATUS: int(Status.MISSING), REASON: ""}.get(name, np.nan)
         kind = object if name == REASON else values.dtype
@@ -66,6 +70,25 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
         f"{one.value} {one.name.lower()}" for one in Status
     )
     return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
+
+
+def _check_files(path: Path, arrays: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise where a file is missing: zarr would read NaN in its place."""
+    # A batch's status is written last, so the other files of these batches are there already.
+    batches = _batches_in(path / STATUS)
+    for name in arrays:
+        if not (path / name / "zarr.json").is_file():
+            raise FileNotFoundError(f"{name}/zarr.json is missing")
+    for name in columns:
+        lost = batches - _batches_in(path / name)
+        if lost:
+            raise FileNotFoundError(f"{name} lacks batch {min(lost, key=int)}")
+
+
+def _batches_in(folder: Path) -> set[str]:
+    """The numbers of the batches that an array has files of."""
+    first = {name.split("/")[0] for name in files_in(folder / "c")}
+    return {name for name in first if name.isdecimal()}
 
 
 def _look_up(values: AnyArray, labels: list[object]) -> AnyArray:

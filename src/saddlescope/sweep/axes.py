@@ -13,7 +13,7 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting.fields import as_text
 from saddlescope.setting.plain import Plain, to_plain
 
-_MOST_VALUES = 10_000_000
+MOST_VALUES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _read(value: Mapping[str, object]) -> Values | Draws:
 
 
 def _listed(name: str, values: object) -> tuple[object, ...]:
-    items = listed(name, values, "must be a list of values")
+    items = listed(name, values, "must be a list of values", MOST_VALUES)
     if isinstance(values, np.ndarray):
         items = values.tolist()
     if not items:
@@ -181,7 +181,7 @@ def _listed(name: str, values: object) -> tuple[object, ...]:
 
 
 def _count(name: str, count: object) -> int:
-    return whole_number(name, count, at_least=1, at_most=_MOST_VALUES)
+    return whole_number(name, count, at_least=1, at_most=MOST_VALUES)
 
 
 def _ends(name: str, low: object, high: object) -> tuple[float, float]:
@@ -194,4 +194,4 @@ def _ends(name: str, low: object, high: object) -> tuple[float, float]:
 
 def _check_span(name: str, low: float, high: float) -> None:
     if not math.isfinite(high - low):
-        raise InvalidInput(name, (low, high), "must have a width within float64")
+        raise InvalidInput(name, (low, high), "is too wide a range")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -16,6 +16,7 @@ from saddlescope.running.progress_bar import shown
 from saddlescope.sweep.axes import label
 from saddlescope.sweep.kernel import Batch
 from saddlescope.sweep.plan import POINT, SEED, Plan
+from saddlescope.sweep.subjects import NAMED_TWICE, REASON, STATUS, Column
 
 # The work of a batch in seconds of one core, large compared to the overhead of a task.
 _SECONDS = 2.0
@@ -60,7 +61,7 @@ class Batches:
         self._ladder = _ladder(plan.batch_rows or _MOST_ROWS)
         self._items = self._subject.points(plan)
         self._forecasts = _forecasts(plan, self._items)
-        self.columns = self._subject.columns(self._items, self._forecasts)
+        self.columns = _distinct(plan, self._subject.columns(self._items, self._forecasts))
         point, seed = _rows(plan, earlier)
         groups: dict[object, int] = {}
         of_point = np.array([groups.setdefault(f.key, len(groups)) for f in self._forecasts])
@@ -178,6 +179,27 @@ def _forecasts(plan: Plan, items: Sequence[object]) -> list[Forecast]:
     except InvalidInput as wrong:
         raise plan.located(wrong, next(islice(plan.choices(), len(forecasts), None))) from None
     return forecasts
+
+
+def _distinct(plan: Plan, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns, with names that no axis of the plan has.
+
+    >>> import saddlescope as ss
+    >>> task = ss.InContextRegression([.6, .3], context_length=31)
+    >>> base = ss.Setting(ss.SeparateAttention(3), task, ss.GradientFlow(until=100))
+    >>> _distinct(Plan(base, {"rank": [1, 2]}), [Column("kappa", ("head", "rank"), (3, 2))])
+    (Column(name='kappa', axes=('head', 'rank_index'), sizes=(3, 2)),)
+    """
+    taken = {*plan.dimensions, *plan.axes}
+    renamed = [
+        replace(one, axes=tuple(f"{axis}_index" if axis in taken else axis for axis in one.axes))
+        for one in columns
+    ]
+    taken.update((STATUS, REASON), *(one.axes for one in renamed))
+    for one in renamed:
+        if one.name in taken:
+            raise InvalidInput("keep", one.name, NAMED_TWICE)
+    return tuple(renamed)
 
 
 def cells_of(plan: Plan, larger: Plan) -> AnyArray:

@@ -15,7 +15,7 @@ from saddlescope.checks import AnyArray, FloatArray, list_seeds, listed, seed_la
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.own import load_module
 from saddlescope.setting.plain import Plain, check_fields, digest
-from saddlescope.sweep.axes import Draws, Values, axis_to_plain, label, make_axis
+from saddlescope.sweep.axes import MOST_VALUES, Draws, Values, axis_to_plain, label, make_axis
 from saddlescope.sweep.subjects import AbstractSubject, make_subject, read_base
 
 FORMAT = 1
@@ -61,9 +61,9 @@ class Plan:
         seed = whole_number("draw_seed", self.draw_seed, at_least=0)
         paths = tuple(map(str, modules))
         checked = {"axes": made, "draw_seed": seed, "modules": paths, "keep": kept}
-        for name in ("draws", "batch_rows"):
+        for name, most in (("draws", MOST_VALUES), ("batch_rows", _MOST_ROWS)):
             if getattr(self, name) is not None:
-                checked[name] = whole_number(name, getattr(self, name), at_most=_MOST_ROWS)
+                checked[name] = whole_number(name, getattr(self, name), at_most=most)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         for path in paths:

@@ -100,8 +100,7 @@ def working_store(
     """The store of a plan, created or resumed, and locked while it is in use."""
     target = as_path("out", path)
     about, is_new = target / ABOUT, _find(target, aloud=False) is None
-    if is_new:
-        make_folder(about)
+    make_folder(about)
     try:
         with hold(about, "out", known_as=target):
             # Another process may have written to it before the lock was taken.

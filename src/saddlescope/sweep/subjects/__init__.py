@@ -8,6 +8,9 @@ from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.setting.plain import FORMAT, from_plain
 from saddlescope.sweep.subjects.base import (
+    NAMED_TWICE,
+    REASON,
+    STATUS,
     AbstractSubject,
     Column,
     Measure,
@@ -16,6 +19,9 @@ from saddlescope.sweep.subjects.base import (
 )
 
 __all__ = [
+    "NAMED_TWICE",
+    "REASON",
+    "STATUS",
     "AbstractSubject",
     "Column",
     "Measure",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
 
+import numpy as np
+
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.dynamics.forecast import Forecast, Frame
 from saddlescope.errors import InvalidInput
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Measure: TypeAlias = Callable[..., object]
 """A function of the result of a point that returns one number per seed."""
+
+
+STATUS, REASON = "status", "reason"
+"""The columns that every row has."""
+NAMED_TWICE = "names two things: rename one of them"
 
 
 class Status(IntEnum):
@@ -65,7 +72,7 @@ class AbstractSubject(abc.ABC, Generic[Item]):
     def settle(self, keep: Sequence[str | Measure]) -> None:
         """Check what to keep; functions, given directly or from a file, go by their name."""
         self.measures = {}
-        names: list[str] = []
+        owners: dict[str, Measure | None] = {}
         for one in keep:
             measure = one if callable(one) else _own_measure(one)
             name = one if measure is None else getattr(measure, "__name__", "")
@@ -76,8 +83,21 @@ class AbstractSubject(abc.ABC, Generic[Item]):
                 if not name.isidentifier():
                     raise InvalidInput("keep", one, "must be a function with a name")
                 self.measures[name] = measure
-            names += [new for new in self.expand(name) if new not in names]
-        self.names = tuple(names)
+                if self.has(name):
+                    raise InvalidInput("keep", name, NAMED_TWICE)
+            for column in self.expand(name):
+                if owners.setdefault(column, measure) != measure:
+                    raise InvalidInput("keep", column, NAMED_TWICE)
+        self.names = tuple(owners)
+
+    def measured(self, name: str, result: object, seeds: int) -> FloatArray:
+        """One of the user's own measures of the result of a point, one number per seed."""
+        values = np.asarray(self.measures[name](result))
+        if values.size != seeds or values.dtype.kind not in "biuf":
+            wanted = f"must return one number for each of {seeds} seeds"
+            given = f"{values.dtype} of shape {values.shape}"
+            raise InvalidInput("keep", name, f"{wanted}, and returned {given}")
+        return values.astype(float).reshape(seeds)
 
     def kept(self) -> Plain:
         """What is kept, with digests of the source of the user's own measures."""

@@ -146,7 +146,7 @@ class Experiments(AbstractSubject[AbstractExperiment]):
                 alone["step"].to_numpy().astype(float), (seeds, alone.sizes["step"])
             )
         if name in self.measures:
-            return np.asarray(self.measures[name](dataset), dtype=float).reshape(seeds)
+            return self.measured(name, dataset, seeds)
         if name in _STEPS:
             whole = dataset if name == "emergence" else alone
             return _STEPS[name](whole).to_numpy().astype(np.float64).reshape(seeds)

@@ -188,7 +188,7 @@ class Runs(AbstractSubject[Setting]):
             if name.startswith("final_loss_"):
                 columns[name] = columns[name.removeprefix("final_")][:, -1]
             elif name in self.measures:
-                columns[name] = np.asarray(self.measures[name](run), dtype=float)
+                columns[name] = self.measured(name, run, len(run.loss))
         return {name: columns[name] for name in self.names if name in columns}
 
     @property
