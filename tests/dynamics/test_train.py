@@ -437,6 +437,7 @@ def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> Non
         (lambda: ss.GradientFlow(until=0), "until = 0: must be a finite number above 0"),
         (lambda: ss.GradientFlow(until=float("inf")), "until = inf"),
         (lambda: ss.GradientFlow(until=1, rtol=0.0), r"rtol = 0\.0"),
+        (lambda: ss.GradientFlow(until=1, rtol=1.0), r"rtol = 1\.0: must be below 1"),
         (lambda: ss.GradientFlow(until=1, atol=-1.0), r"atol = -1\.0"),
         (lambda: ss.GradientFlow(until=1, converged=0.0), r"converged = 0\.0"),
         (lambda: ss.GradientDescent(0.0, 10), r"learning_rate = 0\.0"),

@@ -12,7 +12,7 @@ from saddlescope.dynamics import GradientFlow, Optimiser
 from saddlescope.errors import InvalidInput
 from saddlescope.setting import Setting
 from saddlescope.setting.nested import flat_fields, flat_plain, replace_fields, replace_texts
-from saddlescope.task import InContextRegression
+from saddlescope.task import AbstractTask, InContextRegression, TaskPool
 
 TASK = InContextRegression([0.4, 0.3, 0.2, 0.1], context_length=31)
 PLAIN = Setting(SeparateAttention(5, 1), TASK, GradientFlow(until=20_000), seeds=3)
@@ -31,6 +31,16 @@ def test_fields_of_parts_are_replaced_by_name() -> None:
         PLAIN.replace(steps=3)
     with pytest.raises(InvalidInput, match="heads = 0"):
         PLAIN.replace(heads=0)
+
+
+@pytest.mark.parametrize("task", [TASK, TaskPool([0.6, 0.4], 8, tasks=3)], ids=["law", "pool"])
+def test_a_covariance_replaces_a_spectrum(task: AbstractTask) -> None:
+    matrix = np.array([[0.5, 0.2], [0.2, 0.4]])
+    other = PLAIN.replace(task=task).replace(covariance=matrix)
+    np.testing.assert_allclose(other.task.spectrum.matrix, matrix)
+    assert other.replace(spectrum=[0.4, 0.3]).task.dimension == 2
+    with pytest.raises(InvalidInput, match="give spectrum or covariance"):
+        PLAIN.replace(covariance=matrix, spectrum=[0.4, 0.3])
 
 
 def test_the_fields_of_parts_stand_in_the_parts_place() -> None:

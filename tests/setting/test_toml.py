@@ -37,7 +37,7 @@ def test_there_and_back_through_toml(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("[model", "is no TOML"), ("", "is missing"), ("seeds = 3\nmodel = 5\n", "is missing")],
+    [("[model", "is no TOML"), ("", "is empty"), ("seeds = 3\nmodel = 5\n", "is missing")],
 )
 def test_a_file_that_is_no_setting_is_refused_in_one_line(
     tmp_path: Path, text: str, problem: str

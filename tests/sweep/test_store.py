@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import logging
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -392,6 +393,15 @@ def test_a_point_that_fails_costs_no_other(tmp_path: Path) -> None:
     assert np.isnan(failed["final_loss"]).all()
     assert (sound["status"] == 1).all()
     xr.testing.assert_equal(sound["_fails_at_length_ten"].rename("final_loss"), sound["final_loss"])
+
+
+def _leaves(run: ss.Trajectory) -> np.ndarray:
+    sys.exit(3)
+
+
+def test_a_measure_that_exits_costs_its_points_alone() -> None:
+    array = make_sweep(init_scale=[0.1], keep=["final_loss", _leaves]).run(workers=0)
+    assert set(array["reason"].to_numpy().ravel().tolist()) == {"SystemExit: 3"}
 
 
 def _every_loss(run: ss.Trajectory) -> np.ndarray:

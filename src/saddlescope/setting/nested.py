@@ -44,10 +44,17 @@ def flat_plain(value: object, arrays: dict[str, AnyArray] | None = None) -> dict
 
 
 def replace_fields(value: Value, changes: Mapping[str, object]) -> Value:
-    """A copy with other values of some fields, its own or those of its parts."""
-    own = {name: changes[name] for name in changes if name in fields_of(type(value))}
+    """A copy with other values of some fields, its own or those of its parts.
+
+    Where a class says in `in_place_of` that a field replaces another, that one is dropped.
+    """
+    known_fields = fields_of(type(value))
+    own = {name: changes[name] for name in changes if name in known_fields}
+    for name, other in getattr(type(value), "in_place_of", {}).items():
+        if own.get(name) is not None and other in known_fields:
+            own.setdefault(other, None)
     rest = {name: changes[name] for name in changes if name not in own}
-    for name in fields_of(type(value)):
+    for name in known_fields:
         part = own.get(name, getattr(value, name, None))
         inner = {one: rest.pop(one) for one in list(rest) if is_part(part) and _has(part, one)}
         if inner:

@@ -67,7 +67,7 @@ def run_batch(batch: Batch) -> BatchResult:
             outcomes = batch.subject.run(batch.items, batch.frame)
         except Interrupted:
             raise
-        except Exception:
+        except (Exception, SystemExit):
             # Run each point alone, in the same frame, to find the one that fails.
             outcomes = [_alone(batch, index) for index in range(len(batch.items))]
     columns = {one.name: _joined(one, outcomes, batch.counts) for one in batch.columns}
@@ -95,7 +95,8 @@ def _alone(batch: Batch, index: int) -> Outcome:
         raise
     except SaddlescopeError as problem:
         return _failed(batch.counts[index], str(problem))
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
+        # A measure of the user's own may call sys.exit.
         return _failed(batch.counts[index], f"{type(problem).__name__}: {problem}")
 
 

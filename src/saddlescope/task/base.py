@@ -117,6 +117,9 @@ class AbstractTask(AbstractData):
     [[0.16, 0.0], [0.0, 0.09]]
     """
 
+    in_place_of: ClassVar[Mapping[str, str]] = {"covariance": "spectrum"}
+    """Fields that replace another: a changed copy with the one drops the other."""
+
     context_length: ContextLengths
 
     is_given = False

@@ -59,6 +59,8 @@ class GradientFlow(AbstractMethod):
             value = getattr(self, field)
             if value is not None or field != "converged":
                 object.__setattr__(self, field, number(field, value, above=0.0))
+        if self.rtol >= 1:
+            raise InvalidInput("rtol", self.rtol, "must be below 1")
         check_share("converged", self.converged)
         one_of("solver", self.solver, ("auto", "explicit", "stiff"))
         if one_of("precision", self.precision, PRECISIONS) == "float32" and self.rtol < _LEAST_RTOL:
