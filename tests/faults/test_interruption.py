@@ -69,7 +69,7 @@ def shorten_segments():
     loop.next_budget = lambda budget, *rest: budget
     Job.first_budget = 100_000 if 'train' in words else 200
     _Training.first_budget = 100
-    _checkpoint.Checkpoint.__init__.__kwdefaults__['every'] = -1.0
+    _checkpoint.Checkpoint.__init__.__kwdefaults__['every'] = 0
 
 from saddlescope.cli import main, _app
 run = _app.run

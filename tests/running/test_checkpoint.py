@@ -41,7 +41,7 @@ def test_only_what_is_new_is_written_and_one_state_is_kept(
         write(path, content)
 
     monkeypatch.setattr(_checkpoint, "write_bytes", note)
-    run_job(counting(end=30), [Checkpoint(tmp_path, every=-1.0)])
+    run_job(counting(end=30), [Checkpoint(tmp_path, every=0)])
     states = [f"state-{number:06d}.npz" for number in (1, 2, 3)]
     records = [f"record-{number:06d}.npz" for number in (0, 1, 2)]
     assert written == [name for pair in zip(records, states, strict=True) for name in pair]
@@ -53,7 +53,7 @@ def test_another_runs_checkpoint_is_refused_or_replaced(counting, tmp_path: Path
     with pytest.raises(CannotRead, match="belongs to another setting; remove it to start anew"):
         run_job(counting(end=50), [Checkpoint(tmp_path)])
     job = counting(end=50)
-    assert len(run_job(job, [Checkpoint(tmp_path, replace=True, every=-1.0)])) == 50
+    assert len(run_job(job, [Checkpoint(tmp_path, replace=True, every=0)])) == 50
     assert len(job.budgets) == 5
 
 
@@ -90,7 +90,7 @@ def test_a_kill_at_any_file_leaves_a_checkpoint_or_none(
 
         monkeypatch.setattr(_checkpoint, "write_bytes", write_or_die)
         with pytest.raises(KeyboardInterrupt):
-            run_job(counting(), [Checkpoint(folder, every=-1.0)])
+            run_job(counting(), [Checkpoint(folder, every=0)])
         monkeypatch.undo()
         checkpoint = Checkpoint(folder)
         assert run_job(counting(), [checkpoint]) == list(range(100))
@@ -106,7 +106,7 @@ def test_a_full_disk_is_said_once_and_the_result_comes(
 
     monkeypatch.setattr(_checkpoint, "write_bytes", full)
     with caplog.at_level(logging.WARNING, "saddlescope"):
-        assert len(run_job(counting(), [Checkpoint(tmp_path, every=-1.0)])) == 100
+        assert len(run_job(counting(), [Checkpoint(tmp_path, every=0)])) == 100
     (message,) = [record.getMessage() for record in caplog.records]
     assert "No space left on device; the run goes on without its checkpoint" in message
 

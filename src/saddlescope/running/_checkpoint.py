@@ -74,7 +74,7 @@ class Checkpoint(AbstractObserver):
         return saved
 
     def observe(self, snapshot: Snapshot[State, Result]) -> None:
-        if time.monotonic() - self._written_at > self._every:
+        if time.monotonic() - self._written_at >= self._every:
             self._write(snapshot)
 
     def end(self, snapshot: Snapshot[State, Result] | None) -> None:
