@@ -73,3 +73,14 @@ def test_a_program_is_counted_once() -> None:
     for _ in range(3):
         double(jnp.ones(5))
     assert programs._count == before + 1
+
+
+def test_a_process_lets_go_of_programs_beyond_what_it_holds(monkeypatch) -> None:
+    cleared: list[int] = []
+    monkeypatch.setattr("jax.clear_caches", lambda: cleared.append(programs._count))
+    monkeypatch.setattr(programs, "_most", 10)
+    for count, held, expected in ((10, 5, []), (11, 20, []), (21, 15, [0]), (0, 30, [0])):
+        monkeypatch.setattr(programs, "_count", count)
+        programs.hold(held)
+        programs.let_go()
+        assert cleared == expected

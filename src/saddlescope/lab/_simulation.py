@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from saddlescope.attention import AbstractAttention, MergedAttention, SeparateAttention
+from saddlescope.attention import MergedAttention, SeparateAttention
 from saddlescope.checks import AnyArray
 from saddlescope.dynamics import (
     AbstractMethod,
@@ -21,10 +21,11 @@ from saddlescope.dynamics import (
     train_many,
 )
 from saddlescope.errors import Interrupted
-from saddlescope.lab._bounds import LARGE, MOST_SEEDS, POINTS, SMALL, padded_shape
+from saddlescope.lab._bounds import LARGE, MOST_SEEDS, OPTIMISERS, POINTS, SMALL, padded_shape
 from saddlescope.lab._turns import GiveWay, Turns
 from saddlescope.running import AbstractObserver, Snapshot, StopButton, StopWhen
 from saddlescope.running.observers import Result, State
+from saddlescope.running.programs import hold
 from saddlescope.setting import Setting
 from saddlescope.task import InContextRegression, TaskPool
 from saddlescope.trajectory import Result as Outcome
@@ -33,6 +34,8 @@ from saddlescope.trajectory import Trajectory
 LONGEST = 60.0
 """Seconds after which a run is stopped, and shown as far as it came."""
 
+# Twice the programs that the controls can reach.
+_PROGRAMS = 350
 # Seconds between two partial results; a run that ends sooner, as most do, is drawn once.
 _BETWEEN = 0.4
 
@@ -87,7 +90,8 @@ class Simulator:
             show(run, 1.0)
 
     def warm_up(self) -> None:
-        """Compile all that the controls can reach, the most likely first."""
+        """Compile all that the controls can reach, and keep it."""
+        hold(_PROGRAMS)
         for setting in _one_of_each():
             # A process that ends waits for the program being compiled, and for no other.
             if self._is_closed or not threading.main_thread().is_alive():
@@ -137,30 +141,26 @@ def _program(setting: Setting) -> object:
 
 
 def _one_of_each() -> Iterator[Setting]:
-    """A setting for every program that gradient descent and flow need."""
+    """A setting for every program that the controls can reach, the most likely first."""
     methods: list[AbstractMethod] = [GradientDescent(0.5, 100), GradientFlow(100.0)]
+    methods += [Optimiser(name, 100, learning_rate=0.01) for name in OPTIMISERS]
+    fixed = TaskPool([0.25] * SMALL.dimension, 31, tasks=1, share=0.5)
+    record = Record(POINTS)
     for method in methods:
-        for shape in (SMALL, LARGE):
-            models: list[AbstractAttention] = [
+        for shape, seeds in ((SMALL, 1), (LARGE, 1), (LARGE, MOST_SEEDS)):
+            task = InContextRegression([0.2] * shape.dimension, 31)
+            separate, merged = (
                 SeparateAttention(shape.heads, shape.rank),
                 MergedAttention(shape.heads),
-            ]
-            for model in models:
-                task = InContextRegression([0.2] * shape.dimension, 31)
-                yield Setting(model, task, method, record=Record(POINTS))
-    # More seeds than the large shape has rows.
-    task = InContextRegression([0.2] * LARGE.dimension, 31)
-    largest = SeparateAttention(LARGE.heads, LARGE.rank)
-    yield Setting(largest, task, methods[0], record=Record(POINTS), seeds=MOST_SEEDS)
-    fixed = TaskPool([0.25] * SMALL.dimension, 31, tasks=1, share=0.5)
-    for full in (
-        MergedAttention(SMALL.heads, blocks="full"),
-        SeparateAttention(SMALL.heads, blocks="full"),
-    ):
-        yield Setting(full, fixed, methods[0], record=Record(POINTS))
-    task = InContextRegression([0.2] * SMALL.dimension, 31)
-    adam = Optimiser("adam", 100, learning_rate=0.01)
-    yield Setting(SeparateAttention(SMALL.heads), task, adam, record=Record(POINTS))
+            )
+            yield Setting(separate, task, method, record=record, seeds=seeds)
+            yield Setting(merged, task, method, record=record, seeds=seeds)
+        full = (
+            SeparateAttention(SMALL.heads, blocks="full"),
+            MergedAttention(SMALL.heads, blocks="full"),
+        )
+        for model in full:
+            yield Setting(model, fixed, method, record=record)
 
 
 def described(

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # A program and what JAX keeps beside it take five megabytes or so.
-_MOST = 128
+_most = 128
 
 _Option = tuple[str, str | int | bool]
 # XLA's library of kernels is for products alone: the exponentials that it takes over with them are
@@ -99,6 +99,12 @@ def programs_made() -> int:
     return _count
 
 
+def hold(count: int) -> None:
+    """Let the process hold at least so many programs, where nothing may wait for one."""
+    global _most
+    _most = max(_most, count)
+
+
 def let_go() -> None:
     """Empty JAX's caches where we have filled them with more programs than a process should hold.
 
@@ -106,7 +112,7 @@ def let_go() -> None:
     process lives, and can only let go of everything at once. What is used again is compiled anew.
     """
     global _count
-    if _count > _MOST:
+    if _count > _most:
         import jax
 
         _count = 0
