@@ -21,6 +21,7 @@ from saddlescope.setting.plain import describe
 from saddlescope.transformer._decoder import DecoderShape
 from saddlescope.transformer._experiment import AbstractExperiment
 from saddlescope.transformer.sources import ModularArithmetic, Operation
+from saddlescope.transformer.sources.modular import PairSplit
 
 
 @kind("experiment", "grokking")
@@ -59,7 +60,7 @@ class GrokkingExperiment(AbstractExperiment):
     record: ArrayLike = 101
 
     def __post_init__(self) -> None:
-        self.settle(self.make_source(), self.shape())
+        self.settle(PairSplit(self.p, self.share, self.operation), self.shape())
 
     @staticmethod
     def large(**changes: object) -> GrokkingExperiment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from saddlescope.checks import number, whole_number, word_of
+from saddlescope.checks import number, validated, whole_number, word_of
 from saddlescope.errors import InvalidInput
 from saddlescope.setting.kinds import kind
 from saddlescope.transformer.sources.base import AbstractSource, Description
@@ -27,6 +28,46 @@ class Operation(StrEnum):
     subtract = "subtract"
     multiply = "multiply"
     divide = "divide"
+
+
+@validated
+@dataclass(frozen=True)
+class PairSplit:
+    """Which pairs there are, and the share of them to train on: checked, but not drawn yet."""
+
+    p: int
+    share: float
+    operation: Operation = Operation.add
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        p = whole_number("p", self.p, at_least=3)
+        if any(p % divisor == 0 for divisor in range(2, int(p**0.5) + 1)):
+            raise InvalidInput("p", self.p, "must be a prime, at least 3")
+        vars(self).update(
+            p=p,
+            share=number("share", self.share, above=0),
+            operation=word_of("operation", self.operation, Operation),
+            seed=whole_number("seed", self.seed, at_least=0),
+        )
+        if not 0 < self.trained < self.count:
+            raise InvalidInput("share", self.share, "must leave pairs to train on and to test on")
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return self.p * (self.p - _lowest_second(self.operation))
+
+    @property
+    def trained(self) -> int:
+        """How many of them are trained on."""
+        return int(self.share * self.count)
+
+    def draw(self) -> tuple[Int[Array, "train 4"], Int[Array, "test 4"]]:
+        """The sequences to train on, and the others."""
+        order = np.asarray(jax.random.permutation(jax.random.key(self.seed), self.count))
+        sequences = jnp.asarray(table(self.p, self.operation)[order])
+        return sequences[: self.trained], sequences[self.trained :]
 
 
 @kind("value", "modular_arithmetic")
@@ -65,21 +106,10 @@ class ModularArithmetic(AbstractSource):
         operation: object = Operation.add,
         seed: object = 0,
     ) -> None:
-        self.p = whole_number("p", p, at_least=3)
-        if any(self.p % divisor == 0 for divisor in range(2, int(self.p**0.5) + 1)):
-            raise InvalidInput("p", p, "must be a prime, at least 3")
-        self.operation = word_of("operation", operation, Operation)
-        self.seed = whole_number("seed", seed, at_least=0)
-        self.share = number("share", share, above=0)
+        split = PairSplit(p, share, operation, seed)  # type: ignore[arg-type]
+        vars(self).update(vars(split))
         self.vocabulary, self.context = self.p + 1, 3
-        sequences = table(self.p, self.operation)
-        size = int(self.share * len(sequences))
-        if not 0 < size < len(sequences):
-            raise InvalidInput("share", share, "must leave pairs to train on and to test on")
-        order = np.asarray(jax.random.permutation(jax.random.key(self.seed), len(sequences)))
-        self.train, self.test = (
-            jnp.asarray(sequences[rows]) for rows in (order[:size], order[size:])
-        )
+        self.train, self.test = split.draw()
 
     @property
     def outputs(self) -> int:
@@ -101,8 +131,7 @@ class ModularArithmetic(AbstractSource):
 
 def table(p: int, operation: Operation) -> Int[np.ndarray, "pair 4"]:
     """Every pair and its result as a sequence `a b = result`, [pair, 4]."""
-    low = 1 if operation is Operation.divide else 0
-    grid = np.meshgrid(np.arange(p), np.arange(low, p), indexing="ij")
+    grid = np.meshgrid(np.arange(p), np.arange(_lowest_second(operation), p), indexing="ij")
     first, second = (operand.ravel() for operand in grid)
     if operation is Operation.divide:
         inverse = np.array([0, *(pow(b, -1, p) for b in range(1, p))])
@@ -111,3 +140,8 @@ def table(p: int, operation: Operation) -> Int[np.ndarray, "pair 4"]:
         compute = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
         result = compute[operation](first, second)
     return np.stack([first, second, np.full_like(first, p), result % p], axis=1).astype(np.int32)
+
+
+def _lowest_second(operation: Operation) -> int:
+    """The lowest second number: nothing can be divided by 0."""
+    return 1 if operation is Operation.divide else 0
