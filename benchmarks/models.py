@@ -49,7 +49,8 @@ def _softmax(quick: bool) -> Row:
     model = ss.MergedAttention(
         heads=_HEADS, blocks="full", activation="softmax", normalisation="none"
     )
-    steps = 100 if quick else 400
+    # Enough that a step is what is measured, not the set-up of a run.
+    steps = 1000 if quick else 4000
     weights = ss.RandomStart(1.0).weights(model, task, seed=0)
     method = ss.GradientDescent(learning_rate=_RATE, steps=steps)
     runs: list[ss.Trajectory] = []
