@@ -69,7 +69,7 @@ def no_program_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """All compiled programs stay, however many the tests before have made."""
     from saddlescope.running import programs
 
-    monkeypatch.setattr(programs, "_MOST", 10**6)
+    monkeypatch.setattr(programs, "_most", 10**6)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_runs_of_one_shape_leave_nothing_behind(method: str, soak: Any) -> None:
 
 def test_programs_of_many_shapes_are_let_go(soak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     most = soak.count(3, 30)
-    monkeypatch.setattr(programs, "_MOST", most)
+    monkeypatch.setattr(programs, "_most", most)
     monkeypatch.setattr(programs, "_count", 0)
     first, held, resident = run(0, 3), [], []
     for heads in range(3, 3 + soak.count(5, 500)):
@@ -69,7 +69,7 @@ def test_programs_of_many_shapes_are_let_go(soak: Any, monkeypatch: pytest.Monke
 def test_runs_in_eight_threads_are_those_of_one(soak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if soak.full:
         # Each thread lets go of the programs of the others while they run.
-        monkeypatch.setattr(programs, "_MOST", 1)
+        monkeypatch.setattr(programs, "_most", 1)
     kinds = [(number, 2 + number % soak.count(1, 2)) for number in range(soak.count(8, 80))]
     alone = [run(*kind) for kind in kinds]
     together = threading.Barrier(8)

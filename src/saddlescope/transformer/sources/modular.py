@@ -44,14 +44,15 @@ class PairSplit:
         p = whole_number("p", self.p, at_least=3)
         if any(p % divisor == 0 for divisor in range(2, int(p**0.5) + 1)):
             raise InvalidInput("p", self.p, "must be a prime, at least 3")
+        share = self.share
         vars(self).update(
             p=p,
-            share=number("share", self.share, above=0),
+            share=number("share", share, above=0),
             operation=word_of("operation", self.operation, Operation),
             seed=whole_number("seed", self.seed, at_least=0),
         )
         if not 0 < self.trained < self.count:
-            raise InvalidInput("share", self.share, "must leave pairs to train on and to test on")
+            raise InvalidInput("share", share, "must leave pairs to train on and to test on")
 
     @property
     def count(self) -> int:
