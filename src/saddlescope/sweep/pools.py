@@ -28,8 +28,9 @@ from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Batches submitted beyond one per worker, so that no worker waits for its next.
-_AHEAD = 2
+# Batches submitted per thread: no worker waits for its next, and a cluster that Dask adapts to its work
+# (to what would take five seconds, at two seconds a batch) sees that there is more.
+_SUBMITTED = 4
 # Seconds between two requests for the number of workers.
 _ASK_EVERY = 2.0
 # Seconds to wait for a scheduler's answer.
@@ -111,7 +112,7 @@ class Workers(AbstractPool):
                 self._threads, self._asked_at = sum(self.client.nthreads().values()), now
             if before != 0 and self._threads == 0:
                 log.warning("the cluster has no workers: waiting for one")
-        return len(self._waiting) < max(self._threads or 0, 1) + _AHEAD
+        return len(self._waiting) < max(self._threads or 0, 1) * _SUBMITTED
 
     def submit(self, batch: Batch) -> None:
         key = f"batch-{batch.number}-{self._run}"
