@@ -28,8 +28,8 @@ from saddlescope.sweep.kernel import Batch, BatchResult, failed_batch, run_batch
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Batches submitted per thread: no worker waits for its next, and a cluster that Dask adapts to its work
-# (to what would take five seconds, at two seconds a batch) sees that there is more.
+# Batches submitted per thread: no worker waits for its next, and a cluster that Dask adapts to its
+# work (as much as takes five seconds, at two seconds a batch) sees that there is more.
 _SUBMITTED = 4
 # Seconds between two requests for the number of workers.
 _ASK_EVERY = 2.0
