@@ -321,6 +321,26 @@ def test_it_fits_the_screen(
     visit.context.close()
 
 
+def test_on_a_phone_the_loss_stays_in_sight_while_a_control_is_moved(
+    browser: Browser, lab: Lab
+) -> None:
+    visit = OpenedPage(browser, lab.address, "light", width=390)
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    settle(visit.page)
+    visit.page.click("#setting > summary")
+    for control in visit.page.locator("#controls input[type=range]:enabled").all():
+        control.focus()
+        header, loss, moved, footer = visit.page.evaluate(
+            """() => [document.querySelector("header"), document.querySelector("#view-loss"),
+                      document.activeElement, document.querySelector("footer")]
+                .map((one) => one.getBoundingClientRect())"""
+        )
+        edges = [header["bottom"], loss["top"], loss["bottom"], moved["top"], moved["bottom"]]
+        edges.append(footer["top"])
+        assert (np.diff(edges) > -1).all()
+    visit.context.close()
+
+
 def test_nothing_complained_and_nothing_left_the_machine(opened: OpenedPage, lab: Lab) -> None:
     own = f"http://127.0.0.1:{lab.port}/"
     elsewhere = [

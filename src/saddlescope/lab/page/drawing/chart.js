@@ -40,7 +40,7 @@ export function drawContent(pen, picture, X, Y, box) {
     // Of levels that lie close together the first is labelled.
     if (!label || Y(value) - labelled < 12 * ratio) continue;
     labelled = Y(value);
-    labels.push([Y(value) - 7 * ratio, label]);
+    labels.push([Math.max(Y(value) - 7 * ratio, box.y + 5 * ratio), label]);
   }
   for (const line of picture.lines) {
     const points = [];
