@@ -10,6 +10,8 @@ from pathlib import Path
 from saddlescope.errors import InvalidInput
 
 _ROOT = Path("/")
+# Less than this is not looked for: JAX alone takes ten times as much, and looking takes a millisecond.
+_SMALL = 2**25
 # The limit on a control group's memory, what it uses, and what of that could be given up; in its
 # version 2, and in version 1, where memory has groups of its own.
 _GROUP_FILES = {
@@ -60,7 +62,10 @@ def check_memory(numbers: int, sizes: Mapping[str, int], cure: str) -> None:
 
     >>> check_memory(1000, {"seeds": 10, "heads": 100}, "take fewer")
     """
-    needed, free = 8 * numbers, available_bytes()
+    needed = 8 * numbers
+    if needed < _SMALL:
+        return
+    free = available_bytes()
     if needed > free:
         field = max(sizes, key=lambda name: sizes[name])
         raise InvalidInput(
