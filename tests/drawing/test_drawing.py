@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from PIL import Image
+from PIL import Image, ImageSequence
 
 import saddlescope as ss
 from saddlescope import drawing
+from saddlescope.checks import FloatArray
 from saddlescope.comparison import Comparison
 from saddlescope.drawing import film
 from saddlescope.errors import InvalidInput
@@ -207,6 +208,24 @@ def test_a_film_is_a_gif_of_at_most_the_frames_asked_for(
         film.seek(film.n_frames - 1)
         last = np.asarray(film.convert("RGB"))
     assert (first != last).any()
+
+
+def test_a_frame_is_what_the_whole_figure_would_be(
+    run: ss.Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pictures(name: str) -> FloatArray:
+        with Image.open(run.animate(tmp_path / name, frames=4)) as shown:
+            frames = [frame.convert("L").copy() for frame in ImageSequence.Iterator(shown)]
+        return np.array(frames, float)
+
+    in_parts = pictures("parts.gif")
+    monkeypatch.setattr(film._Stage, "draw", Figure.draw)
+    whole = pictures("whole.gif")
+    assert in_parts.shape == whole.shape
+    # The dot lies on the line and not under it; a GIF has few colours.
+    assert (np.abs(in_parts - whole) > 40).mean() < 2e-3
+    # What moves is more than that.
+    assert (np.abs(np.diff(whole, axis=0)) > 40).mean() > 1e-2
 
 
 def test_frames_follow_the_path_and_not_the_clock() -> None:

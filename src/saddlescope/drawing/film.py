@@ -7,7 +7,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.artist import Artist
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 
 from saddlescope.checks import FloatArray, whole_number
@@ -29,6 +31,27 @@ _MOST_TICKS = 8
 _MOST_FRAMES = 10_000
 # About an eighth of the frames show plateaus, where nothing moves.
 _SHARE_OF_TIME = 0.15
+
+
+class _Stage(Figure):
+    """A figure in which all but a few artists stand still, and are drawn once."""
+
+    moving: tuple[Artist, ...] = ()
+    """What is drawn anew in every frame, over the rest and in this order."""
+
+    _still: object = None
+
+    def draw(self, renderer: RendererAgg) -> None:  # type: ignore[override]
+        if self._still is None:
+            for artist in self.moving:
+                artist.set_visible(False)
+            super().draw(renderer)
+            self._still = renderer.copy_from_bbox(self.bbox)
+            for artist in self.moving:
+                artist.set_visible(True)
+        renderer.restore_region(self._still)
+        for artist in self.moving:
+            artist.draw(renderer)
 
 
 def animate(
@@ -54,9 +77,9 @@ def animate(
     shown = _even_frames(maps, whole_number("frames", frames, at_least=2, at_most=_MOST_FRAMES))
     make_folder(target.parent)
     with matplotlib.rc_context({**STYLE, "figure.constrained_layout.use": False}):
-        figure = Figure(figsize=(8.4, 2.9), dpi=110)
+        figure = _Stage(figsize=(8.4, 2.9), dpi=110)
         loss_axes, map_axes, value_axes = figure.subplots(1, 3)
-        figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.35)
+        figure.subplots_adjust(left=0.07, right=0.97, bottom=0.18, top=0.88, wspace=0.5)
         result = trajectory.compare()
         draw_loss(loss_axes, trajectory, result, seed_index, only=seed_index)
         set_time_axis(loss_axes, trajectory, result, time_scale(trajectory, result))
@@ -73,7 +96,11 @@ def animate(
         span = float(np.nanmax(np.abs(values))) * 1.1
         value_axes.set(ylim=(-span, span), xlabel="head", title="value $v_i$")
         _count_from_one(value_axes.xaxis, values.shape[1], "{}")
-        value_axes.axhline(0, color="black", linewidth=0.6)
+        ground = value_axes.axhline(0, color="black", linewidth=0.6)
+        moment = figure.suptitle("", fontsize=10)
+        # An image lies under the frame of its panel.
+        frame_lines = map_axes.spines.values()
+        figure.moving = (dot, image, *frame_lines, *bars, ground, moment)
 
         def show(frame: int) -> None:
             dot.set_data([trajectory.time[frame]], [trajectory.loss[seed_index, frame]])
@@ -81,11 +108,10 @@ def animate(
             for bar, height in zip(bars, values[frame], strict=True):
                 bar.set_height(height)
             unit = " τ" if trajectory.setting.method.has_flow_time else " steps"
-            moment = (
+            moment.set_text(
                 f"seed {trajectory.setting.seeds[seed_index]}, "
                 f"t = {trajectory.time[frame]:.0f}{unit}"
             )
-            figure.suptitle(moment, fontsize=10)
 
         film = FuncAnimation(figure, show, frames=shown, interval=1000 / frames_per_second)
         with replacing(target) as unfinished, ProgressBar("film") as bar:
