@@ -14,6 +14,7 @@ import jax
 import saddlescope as ss
 from benchmarks.settings import CONTEXT_LENGTH
 from benchmarks.table import Findings, Row
+from benchmarks.timing import repeat
 from saddlescope.dynamics._many import SummariesJob
 from saddlescope.running.cores import at_most_cores
 from saddlescope.running.files import files_in
@@ -170,9 +171,7 @@ class _ClientCosts:
 
 
 def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
-    began = time.perf_counter()
-    batches = Batches(sweep.plan)
-    planned = time.perf_counter() - began
+    planned = repeat(lambda: Batches(sweep.plan), 5).best
     size = sum((store / name).stat().st_size for name in files_in(store))
     with working_store(store, sweep.plan) as kept:
         made = time.perf_counter()
@@ -185,7 +184,7 @@ def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
     began = time.perf_counter()
     client.gather(client.map(abs, range(EMPTY), pure=False))
     tasks = EMPTY / (time.perf_counter() - began)
-    return _ClientCosts(planned / batches.rows, made + written, size / batches.rows, tasks)
+    return _ClientCosts(planned / sweep.plan.rows, made + written, size / batches.rows, tasks)
 
 
 def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
