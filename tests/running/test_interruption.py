@@ -58,6 +58,20 @@ def test_outside_a_loop_it_leaves_at_once_in_one_line(number: int, code: int) ->
         assert process.communicate()[1] == "saddlescope: interrupted; go on\n"
 
 
+def test_a_process_that_leaves_while_it_starts_others_says_no_more_than_its_line() -> None:
+    code = (
+        "import multiprocessing, signal\n"
+        "from saddlescope.running.interruption import ask, guard, withheld\n"
+        "guard('interrupted')\n"
+        "with withheld([signal.SIGINT]):\n"
+        "    kept = multiprocessing.get_context('spawn').Queue()\n"
+        "ask(signal.SIGINT, 'interrupted; go on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr == "saddlescope: interrupted; go on\n", "nothing about leaked semaphores"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_loop_is_asked_to_stop(number: int) -> None:
     with start("loop") as process:

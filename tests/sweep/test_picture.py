@@ -102,6 +102,24 @@ def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
     opened.context.close()
 
 
+def test_values_that_were_added_behind_larger_ones_are_shown_in_order(tmp_path: Path) -> None:
+    grown = xr.Dataset(
+        {"drops": (("init_scale", "heads"), [[2.0, 5.0, 3.0], [20.0, 50.0, 30.0]])},
+        {"init_scale": [0.1, 0.01], "heads": [2, 5, 3]},
+    )
+    ordered = [[20.0, 2.0], [30.0, 3.0], [50.0, 5.0]]
+    axes, _ = draw(grown, x="init_scale", y="heads", color="drops").axes
+    (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
+    np.testing.assert_allclose(mesh.get_array(), ordered)
+    np.testing.assert_allclose(mesh.get_coordinates()[:, 0, 1], np.sqrt([8 / 3, 6, 15, 125 / 3]))
+    (axes,) = draw(grown, x="heads", y="drops", at={"init_scale": 0.1}).axes
+    assert axes.lines[0].get_xdata().tolist() == [2, 3, 5]
+    assert axes.lines[0].get_ydata().tolist() == [2, 3, 5]
+    page = page_data(write_sweep_page(grown, tmp_path / "page.html"))
+    assert page["axes"]["heads"] == [2, 3, 5]
+    assert page["kept"]["drops"]["mean"] == np.ravel(np.transpose(ordered)).tolist()
+
+
 def test_a_page_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, array: xr.Dataset) -> None:
     monkeypatch.setattr("saddlescope.sweep.page._MOST_NUMBERS", 10)
     with pytest.raises(ss.InvalidInput, match="a page holds 10: keep less"):

@@ -147,8 +147,15 @@ def withheld(numbers: Sequence[int]) -> Iterator[None]:
     """Withhold signals from whatever threads and processes are started here, for good."""
     from multiprocessing import resource_tracker
 
-    # Whoever starts the tracker lets interrupts through again.
-    resource_tracker.ensure_running()
+    # Whoever starts the tracker lets interrupts through again. It takes over this process's filters
+    # of warnings. Of a guarded process, which may leave at once, it clears up without a word.
+    unfiltered = list(sys.warnoptions)
+    if _process.is_guarded:
+        sys.warnoptions.append("ignore:resource_tracker:UserWarning")
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions[:] = unfiltered
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

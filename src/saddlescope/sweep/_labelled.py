@@ -72,6 +72,16 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
 
 
+def ascending(array: xr.Dataset) -> xr.Dataset:
+    """The array with the numbers along each axis in ascending order, whatever that of its plan.
+
+    A store that was extended has its new values behind the old ones, and cells and lines between
+    neighbours would lie over each other.
+    """
+    labels = {name: array[name] for name in array.dims if name in array.coords}
+    return array.sortby([name for name, values in labels.items() if values.dtype.kind in "biuf"])
+
+
 def _check_files(path: Path, arrays: Iterable[str], columns: Iterable[str]) -> None:
     """Raise where a file is missing: zarr would read NaN in its place."""
     # A batch's status is written last, so the other files of these batches are there already.

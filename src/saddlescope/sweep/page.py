@@ -13,6 +13,7 @@ import xarray as xr
 from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput
 from saddlescope.report import Section, write_page
+from saddlescope.sweep._labelled import ascending
 from saddlescope.sweep.plan import POINT, SEED
 from saddlescope.sweep.subjects import Status
 
@@ -40,6 +41,7 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     ...     write_sweep_page(values.to_dataset(name="drops"), Path(folder) / "page.html").name
     'page.html'
     """
+    array = ascending(array)
     shown = {str(name): array[name] for name in array.data_vars if name not in _HIDDEN}
     numbers = sum(values.size for values in shown.values())
     if numbers > _MOST_NUMBERS:

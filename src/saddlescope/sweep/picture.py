@@ -14,6 +14,7 @@ from matplotlib.colors import LogNorm, Normalize
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing.style import COLOURS, STYLE, Drawing
 from saddlescope.errors import InvalidInput
+from saddlescope.sweep._labelled import ascending
 from saddlescope.sweep.plan import POINT, SEED
 
 _MOST_PANELS = 24
@@ -38,12 +39,13 @@ def draw(
     lines over `x`: the median over seeds and a band from the 10th to the 90th percentile, one
     colour for each value of the axis `color`. Axes that are not named become small multiples; `at`
     fixes some. A zipped or random field with distinct values can stand for the axis `point`.
+    Numbers are drawn in ascending order, whatever their order in the plan.
 
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
     >>> len(draw(values.to_dataset(name="drops"), x="init_scale", y="heads", color="drops").axes)
     2
     """
-    array = _along_point(array, x, y, color)
+    array = ascending(_along_point(array, x, y, color))
     is_map = y in array.dims
     shown = color if is_map else y
     if shown is None or shown not in array.data_vars or shown in _HIDDEN:
