@@ -249,6 +249,7 @@ def test_each_says_where_it_is_exact():
         ({"times": [2.0, 1.0]}, "times"),
         ({"times": [-1.0]}, "times"),
         ({"times": []}, "times"),
+        ({"spectrum": [0.5, 1.0], "p": [0.1, 0.2]}, "p"),
     ],
 )
 def test_nonsense_is_refused(solve_modes, changed, field):

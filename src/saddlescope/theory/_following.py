@@ -67,7 +67,7 @@ def follow(
             t_eval=at,
             events=None if until is None else event,
         )
-    if not solved.success:
+    if not solved.success or not np.isfinite(solved.y).all():
         _give_up(name, float(solved.t[-1]) if len(solved.t) else 0.0, "in float64")
     times = [] if until is None else solved.t_events[0]
     return Followed(np.asarray(solved.y), float(times[0]) if len(times) else None)
@@ -105,7 +105,7 @@ def cross(
         warnings.simplefilter("ignore", UserWarning)
         while solver.status == "running" and np.isnan(times).any():
             solver.step()
-            if solver.status == "failed":
+            if solver.status == "failed" or not np.isfinite(solver.y).all():
                 _give_up(name, solver.t, "in float64")
             crossed = np.isnan(times) & (until(solver.y.reshape(begin.shape)) <= 0)
             if crossed.any():

@@ -101,15 +101,15 @@ def logistic_modes(
     loss $\sum_\alpha s_\alpha(s_\alpha a_\alpha^2/a^\infty_\alpha - 2s_\alpha a_\alpha + 1)$.
     Exact where the value is frozen; for the paper's own architecture see `coupled_modes`.
 
-    `start` is $a^0$, one number or one a mode: positive for p = q, negative for p = −q, which
-    flows to zero. `times[T]` are not negative.
+    `start` is $a^0$, one number or one a mode (in falling order of eigenvalue):
+    positive for p = q, negative for p = −q, which flows to zero. `times[T]` are not negative.
 
     >>> modes = logistic_modes([1, .5], context_length=100, start=1e-3, times=[0, 50])
     >>> modes.half_time.round(2).tolist(), modes.amplitude[-1].round(3).tolist()
     ([3.44, 15.12], [0.976, 1.923])
     """
     inputs = Spectrum.make(spectrum)
-    begin = _per_mode("start", start, inputs.dimension)
+    begin = _per_mode("start", start, inputs)
     root = np.sqrt(np.abs(begin))
     return unbalanced_modes(inputs, context_length, root, np.sign(begin) * root, times)
 
@@ -125,15 +125,16 @@ def unbalanced_modes(
     $\rho = [g + (1 + s^\infty Q/2)\tanh x]/[g + (s^\infty P/2 - 1)\tanh x]$, the same function
     without its singularity at c = 0, where it is the logistic. Exact where the value is frozen.
 
-    `p`, `q` are the start, one number or one a mode; `times[T]` are not negative.
+    `p`, `q` are the start, one number or one a mode (in falling order of eigenvalue);
+    `times[T]` are not negative.
 
     >>> unbalanced_modes([1, .5], 100, p=.3, q=0, times=[0, 2]).amplitude[-1].round(3).tolist()
     [0.555, 0.052]
     """
     inputs, length = Spectrum.make(spectrum), whole_number("context_length", context_length)
     s, time = inputs.eigenvalues, given_times(times)
-    first = _per_mode("p", p, inputs.dimension)
-    second = _per_mode("q", q, inputs.dimension)
+    first = _per_mode("p", p, inputs)
+    second = _per_mode("q", q, inputs)
     saturation = ((length + 1) * s + inputs.trace) / length
     grown = _grow((first + second) ** 2, (first - second) ** 2, saturation, s**2 * time[:, None])
     fall = s**2 * grown * (2 - saturation * grown)
@@ -158,7 +159,8 @@ def coupled_modes(
     full matrix flow of $p_2 = U\mathrm{diag}(p)U^\top$, $q_1 = U\mathrm{diag}(q)U^\top$, which
     stays of that form, U being the eigenbasis of the inputs.
 
-    `p`, `q` are the start, one number or one a mode; `times[T]` rise and are not negative.
+    `p`, `q` are the start, one number or one a mode (in falling order of eigenvalue);
+    `times[T]` rise and are not negative.
 
     >>> modes = coupled_modes([1, .5], 100, p=.1, q=.1, times=[0, 5000])
     >>> modes.amplitude[-1].round(4).tolist(), modes.fixed_point.amplitude.round(4).tolist()
@@ -166,7 +168,7 @@ def coupled_modes(
     """
     inputs, length = Spectrum.make(spectrum), whole_number("context_length", context_length)
     s, time = inputs.eigenvalues, given_times(times)
-    begin = [_per_mode("p", p, inputs.dimension), _per_mode("q", q, inputs.dimension)]
+    begin = [_per_mode("p", p, inputs), _per_mode("q", q, inputs)]
     state = np.concatenate(begin)
     sizes = np.abs(state[state != 0])
     followed = follow(
@@ -293,9 +295,13 @@ def _half_times(
     return time
 
 
-def _per_mode(field: str, value: object, dimension: int) -> FloatArray:
-    array = real_array(field, value)
+def _per_mode(field: str, value: object, inputs: Spectrum) -> FloatArray:
+    array, dimension = real_array(field, value), inputs.dimension
     if array.shape not in ((), (dimension,)):
         raise InvalidInput(f"{field}.shape", array.shape, f"must be () or ({dimension},)")
+    if array.shape and np.ptp(array) and inputs.is_axis_aligned and not inputs.is_in_order:
+        # A number for each given eigenvalue and one for each mode would be two things.
+        allowed = "goes with eigenvalues in falling order: give the spectrum in that order"
+        raise InvalidInput(field, value, allowed)
     check_size(field, array)
     return np.broadcast_to(array, (dimension,))

@@ -31,6 +31,16 @@ def test_implicit_solution_against_the_equation(paper, direction, start):
     np.testing.assert_allclose(course.value, solved.y[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("start", [-1e5, 1e5])
+def test_a_huge_head_shrinks_as_a_power_of_time(paper, start):
+    saturation = modes(paper).saturation[0]
+    times = np.array([0, 0.1, 1, 1e4]) / (saturation * start**4)
+    course = head_time_course(paper, 0, start, times)
+    # The drive is left out: it is a share ξ/v³ of the whole, below 1e-10 here.
+    expected = start / (1 + 4 * saturation * start**4 * times) ** 0.25
+    np.testing.assert_allclose(course.value, expected, rtol=1e-7)
+
+
 def test_the_loss_against_the_full_flow(paper, flow_of):
     weights = EigenvectorStart(1, 0.05).weights(SeparateAttention(1), paper, seed=0)
     times = np.linspace(0, 500, 40)

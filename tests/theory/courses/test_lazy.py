@@ -43,6 +43,16 @@ def test_large_starts_follow_it_the_closer_the_larger(kind, flow_of):
     assert errors[1] < errors[0] / 14 < 0.01
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e4])
+def test_what_too_few_heads_cannot_move_stays(paper, scale):
+    model = SeparateAttention(heads=1)
+    course = lazy_course(model, paper, RandomStart(scale).weights(model, paper, seed=0))
+    # A head of rank one has 2D + 1 weights and two rescalings that leave its map as it is.
+    assert (course.rates == 0).sum() == 4**2 - (2 * 4 - 1)
+    left, later = course.loss([1e6, 1e12])
+    assert left == later == pytest.approx(course.least_loss + course.parts[course.rates == 0].sum())
+
+
 def test_networks_and_unnormalised_attention_decay_alike(paper):
     times = [0.0, 0.1, 1.0]
     merged, separate = MergedAttention(3), SeparateAttention(3)

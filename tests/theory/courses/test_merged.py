@@ -102,6 +102,17 @@ def test_both_ends_and_the_drop_between(task):
     assert at_drop == pytest.approx((course.loss_before + course.loss_after) / 2, rel=1e-7)
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e-34, 1e-100])
+def test_a_tiny_start_only_waits_longer(paper, scale):
+    small = time_course(paper, init_scale=1e-7)
+    wait = np.log(1e-7 / scale) / np.linalg.norm([0.16, 0.09, 0.04, 0.01])
+    times = np.array([0, small.drop_time / 2, small.drop_time, 2 * small.drop_time])
+    course = time_course(paper, init_scale=scale, times=[0, *times + wait])
+    assert course.drop_time == pytest.approx(small.drop_time + wait, rel=1e-11)
+    expected = time_course(paper, init_scale=1e-7, times=times).loss
+    np.testing.assert_allclose(course.loss[1:], expected, rtol=1e-9)
+
+
 def test_mean_alignment_of_the_papers_start(paper):
     starts = RandomStart(0.01).ensemble(MODEL, paper, np.arange(2000))
     found = [alignment(paper, {"v": v, "U": U}) for v, U in zip(*starts.values(), strict=True)]

@@ -133,6 +133,16 @@ def test_a_head_that_nothing_moves_never_runs_away() -> None:
     assert runaway_times(model, TASK, still).tolist() == [np.inf]
 
 
+@pytest.mark.parametrize("weak", [1e-6, 1e-12])
+def test_a_mode_that_is_hardly_driven_changes_nothing(weak: float) -> None:
+    model, strong = ss.SeparateAttention(heads=2), ss.InContextRegression([1.0], 31)
+    task = ss.InContextRegression([1.0, weak], 31)
+    both = ss.RandomStart(0.01).ensemble(model, task, np.arange(100))
+    first = {name: array if name == "v" else array[..., :1] for name, array in both.items()}
+    alone = runaway_times(model, strong, first)
+    np.testing.assert_allclose(runaway_times(model, task, both), alone, rtol=1e-10)
+
+
 def test_where_it_does_not_hold_it_says_so() -> None:
     merged = ss.MergedAttention(heads=2)
     with pytest.raises(InvalidInput, match="must be separate"):

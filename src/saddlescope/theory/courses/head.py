@@ -16,6 +16,8 @@ from saddlescope.theory.parametrisation import check_size, given_times
 _ROOT_THREE = np.sqrt(3.0)
 # Where 2u³ − u⁶ = ½: the loss is midway down the drop.
 _HALF_WAY = float(np.cbrt(1 - np.sqrt(0.5)))
+# Beyond this size of u its powers of 1/u are summed: 11 of them reach the last digit.
+_FAR, _POWERS = 4.0, np.arange(4, 37, 3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +84,17 @@ def head_time_course(task: object, direction: int, start: float, times: object) 
     )
 
 
+def _elapsed_from_infinity(u: FloatArray, complement: FloatArray) -> FloatArray:
+    """F(u) less its value at plus or minus infinity, for u above 1 or below 0.
+
+    Where u is large F hardly differs from that value, and the difference alone says where u is.
+    """
+    near = _elapsed(u, complement) + np.sign(u) * np.pi / (2 * _ROOT_THREE)
+    far = np.where(np.abs(u) > _FAR, u, _FAR)
+    series = (far[..., None] ** -_POWERS.astype(float) / _POWERS).sum(-1)
+    return np.where(np.abs(u) > _FAR, series, near)
+
+
 def _elapsed(u: FloatArray, complement: FloatArray) -> FloatArray:
     """F(u) of T12, given 1 − u too, which u alone loses near 1."""
     logarithm = np.log1p(u + u**2) - 2 * np.log(np.abs(complement))
@@ -111,11 +124,12 @@ def _invert(begin: float, elapsed: FloatArray) -> FloatArray:
         start, end = np.log(begin - 1), -700.0
     else:
         start, end = np.log(-begin), -700.0
-    target = elapsed + _elapsed(*_unfold(np.array([start]), begin))
+    since = _elapsed if 0 < begin < 1 else _elapsed_from_infinity
+    target = elapsed + since(*_unfold(np.array([start]), begin))
     near, far = np.full(elapsed.shape, start), np.full(elapsed.shape, end)
     for _ in range(80):
         middle = (near + far) / 2
-        reached = _elapsed(*_unfold(middle, begin)) <= target
+        reached = since(*_unfold(middle, begin)) <= target
         near, far = np.where(reached, middle, near), np.where(reached, far, middle)
     return _unfold((near + far) / 2, begin)[0]
 

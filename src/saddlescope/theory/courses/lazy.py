@@ -76,5 +76,7 @@ def lazy_course(model: AbstractAttention, task: object, weights: GivenWeights) -
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     # With W rather than B^½WΛ^½ as coordinates the kernel times the curvature is not symmetric.
     rates, directions = np.linalg.eigh(root @ (derivative @ derivative.T) @ root)
+    # Zero but for rounding, of either sign: where few heads leave directions that no weight moves.
+    rates[rates <= rates.size * np.finfo(float).eps * rates.max()] = 0.0
     missing = (linear.effective_map(start) - best.effective_map).ravel()
     return LazyCourse((directions.T @ (root @ missing)) ** 2, rates, best.loss)

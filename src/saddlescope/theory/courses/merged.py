@@ -22,6 +22,8 @@ from saddlescope.theory.parametrisation import GivenWeights, given_times
 _SMALL_START = 0.05
 # Midway down a drop of depth 2x − x², x = σ/ξ.
 _HALF_WAY = 1 - np.sqrt(0.5)
+# Below this share of the amplitude at convergence the drive is constant, to rounding.
+_NEGLIGIBLE = 1e-14
 _FLOW = "T10's flow"
 
 
@@ -213,6 +215,29 @@ class _ReducedFlow:
     def __init__(self, modes: Modes) -> None:
         self._drive, self._saturation = modes.drive[modes.order], modes.saturation[modes.order]
         self._middle = (modes.levels[0] - modes.levels[-1]) / 2
+        self._least = _NEGLIGIBLE * float(np.linalg.norm(modes.amplitude))
+        self._rate = 2 * float(np.linalg.norm(self._drive))
+
+    def wait(self, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+        """How long the amplitude grows at one rate before anything else changes.
+
+        A solver finds nothing to limit its steps there, and would step over the drop.
+        """
+        waited: FloatArray = np.log(np.maximum(self._least / amplitude, 1.0)) / self._rate
+        return waited
+
+    def after_wait(self, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S n"]:
+        """The state once it has waited."""
+        return self.begin(np.maximum(amplitude, self._least))
+
+    def waiting(
+        self, amplitude: Float[np.ndarray, " 1"], times: Float[np.ndarray, " T"]
+    ) -> Float[np.ndarray, "n T"]:
+        """The state while it waits."""
+        begin = self.begin(amplitude)[0][:, None]
+        grown = np.zeros((len(begin), len(times)))
+        grown[0] = self._rate * times
+        return begin + grown
 
     def begin(self, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S n"]:
         direction = self._drive / np.linalg.norm(self._drive)
@@ -235,15 +260,15 @@ class _ReducedFlow:
 def _reduced_half_way(modes: Modes, amplitude: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
     """When T10's loss is half-way down from each s(0), NaN where it is so before."""
     flow = _ReducedFlow(modes)
-    begin = flow.begin(amplitude)
+    begin = flow.after_wait(amplitude)
     times = np.full(amplitude.size, np.nan)
     above = flow.to_go(begin) > 0
     if above.any():
-        longest = 1e3 * (1 + np.abs(np.log(amplitude)).max()) / modes.growth_rate
+        longest = 1e3 * (1 + np.abs(begin[:, 0]).max()) / modes.growth_rate
         found = cross(_FLOW, flow.velocity, begin[above], longest, flow.to_go)
         if np.isnan(found).any():
             raise TheoryDoesNotApply(f"{_FLOW} does not come to its drop by time {longest:.3g}")
-        times[above] = found
+        times[above] = flow.wait(amplitude[above]) + found
     return times
 
 
@@ -255,7 +280,13 @@ def _reduced_flow(modes: Modes, amplitude: float, grid: FloatArray | None) -> Ti
     slowest = float(np.linalg.norm(modes.amplitude) * saturation.min())
     time = _default_times(drop_time, 20 / slowest) if grid is None else grid
     flow = _ReducedFlow(modes)
-    states = follow(_FLOW, flow.velocity, flow.begin(own)[0], float(time[-1]), at=time).states
+    wait = float(flow.wait(own)[0])
+    states = flow.waiting(own, time[time < wait])
+    later = time[time >= wait] - wait
+    if later.size:
+        begin = flow.after_wait(own)[0]
+        followed = follow(_FLOW, flow.velocity, begin, float(later[-1]), at=later)
+        states = np.concatenate([states, followed.states], axis=1)
     return _course(modes, time, (np.exp(states[0]) * states[1:]).T, drop_time, "T10")
 
 

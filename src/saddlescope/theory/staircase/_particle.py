@@ -19,8 +19,9 @@ from saddlescope.checks import FloatArray
 
 # The way to infinity is cut where √F has grown by so much: no more than its inverse is left.
 _FAR = 1e12
-# Newton's steps at most: to the minimum of F, and to its root.
-_TO_MINIMUM, _TO_ROOT = 30, 30
+# Newton's steps at most: to the minimum of F, and to its root. To the minimum most are halvings,
+# where drives lie far apart: one for each factor of two between them.
+_TO_MINIMUM, _TO_ROOT = 200, 30
 # The last of them: to the minimum in units of 1/c, to a root as a share of its distance from it.
 _LAST_STEP = 1e-7
 # F is known to this share of its terms.
