@@ -448,3 +448,15 @@ def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> Non
 def test_methods_that_cannot_be_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_a_start_below_the_absolute_error_asks_for_a_smaller_one() -> None:
+    def drop(atol: float) -> float:
+        flow = ss.GradientFlow(until=150, rtol=1e-10, atol=atol)
+        task, record = ss.InContextRegression([0.6, 0.3], 31), ss.Record(points=3, keep="drops")
+        run = ss.train(ss.MergedAttention(2), task, method=flow, init_scale=1e-12, record=record)
+        return float(run.dataset["drop_time"].item())
+
+    exact = drop(1e-24)
+    assert abs(drop(1e-20) / exact - 1) < 1e-8
+    assert 1e-5 < abs(drop(1e-11) / exact - 1) < 5e-4

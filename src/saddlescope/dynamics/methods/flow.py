@@ -38,7 +38,8 @@ class GradientFlow(AbstractMethod):
     fixed point; from then on, where that is cheaper, a stiff method (Rodas5P) takes over.
 
     - `rtol`: the relative error allowed in a step.
-    - `atol`: the absolute error allowed in a step.
+    - `atol`: the absolute error allowed in a step. Where weights start near it or below, lower it
+      with them: from w = 1e-12 the time of the first drop errs by 3e-4 at the default.
     - `solver`: `auto`, or `explicit` or `stiff` throughout.
 
     In `float32`, `rtol` must be at least 1e-5.
