@@ -15,6 +15,7 @@ from tests.browser.opened import OpenedPage
 import saddlescope as ss
 from saddlescope.sweep.page import write_sweep_page
 from saddlescope.sweep.picture import draw
+from saddlescope.sweep.subjects import Status
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,23 @@ def test_values_that_are_missing_leave_gaps_and_no_warning(array: xr.Dataset) ->
         (axes,) = draw(gap, x="init_scale", y="drops", at={"heads": 2}).axes
         draw(gap, x="init_scale", y="heads", color="drops")
     assert np.isnan(axes.lines[0].get_ydata()).tolist() == [True, False, False]
+
+
+def test_points_that_diverged_or_failed_are_left_out(array: xr.Dataset, tmp_path: Path) -> None:
+    lost = array["status"].copy()
+    lost[0, 0], lost[1, 0, 1] = Status.DIVERGED, Status.FAILED
+    array = array.assign(status=lost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (axes,) = draw(array, x="init_scale", y="drop_time", at={"heads": 2, "drop": 2}).axes
+        drawing = draw(array, x="init_scale", y="heads", color="drops")
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [np.nan, 16.0, 28.0])
+    (mesh,) = [one for one in drawing.axes[0].collections if isinstance(one, QuadMesh)]
+    assert np.ma.getmaskarray(mesh.get_array()).tolist() == [[True, False, False], [False] * 3]
+    kept = page_data(write_sweep_page(array, tmp_path / "page.html"))["kept"]
+    assert kept["drops"]["mean"][0] is None
+    assert kept["drop_time"]["low"][4:6] == [13.0, 14.0]
+    assert kept["drop_time"]["high"][4:6] == [17.0, 18.0]
 
 
 def test_a_field_that_tells_points_apart_stands_for_them() -> None:

@@ -72,6 +72,15 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
 
 
+def shown_in_pictures(array: xr.Dataset) -> xr.Dataset:
+    """What was kept, with NaN where a point diverged or failed.
+
+    The last loss of a run that diverged is that of its last record, often the one it started from.
+    """
+    kept = array.drop_vars([STATUS, REASON], errors="ignore")
+    return kept.where(array[STATUS] < Status.DIVERGED) if STATUS in array else kept
+
+
 def _check_files(path: Path, arrays: Iterable[str], columns: Iterable[str]) -> None:
     """Raise where a file is missing: zarr would read NaN in its place."""
     # A batch's status is written last, so the other files of these batches are there already.

@@ -14,6 +14,7 @@ from matplotlib.colors import LogNorm, Normalize
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing.style import COLOURS, STYLE, Drawing
 from saddlescope.errors import InvalidInput
+from saddlescope.sweep._labelled import shown_in_pictures
 from saddlescope.sweep.plan import POINT, SEED
 
 _MOST_PANELS = 24
@@ -21,7 +22,6 @@ _SPREAD = (0.1, 0.9)
 _MOST_TICKS = 12
 # Values whose largest is more than this many times their smallest are shown by their logarithm.
 _LOGARITHMIC = 50.0
-_HIDDEN = ("status", "reason")
 
 
 def draw(
@@ -37,17 +37,18 @@ def draw(
     With an axis as `y`, a heat map of `color`, averaged over seeds; with something kept as `y`,
     lines over `x`: the median over seeds and a band from the 10th to the 90th percentile, one
     colour for each value of the axis `color`. Axes that are not named become small multiples; `at`
-    fixes some. A zipped or random field with distinct values can stand for the axis `point`.
+    fixes some. A zipped or random field with distinct values can stand for the axis `point`. Points
+    that diverged or failed are left out.
 
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
     >>> len(draw(values.to_dataset(name="drops"), x="init_scale", y="heads", color="drops").axes)
     2
     """
-    array = _along_point(array, x, y, color)
+    array = _along_point(shown_in_pictures(array), x, y, color)
     is_map = y in array.dims
     shown = color if is_map else y
-    if shown is None or shown not in array.data_vars or shown in _HIDDEN:
-        known = ", ".join(str(name) for name in array.data_vars if name not in _HIDDEN)
+    if shown is None or shown not in array.data_vars:
+        known = ", ".join(map(str, array.data_vars))
         if is_map:
             raise InvalidInput("color", shown, f"must be something kept: {known}")
         known += f"; or an axis: {', '.join(map(str, array.dims))}"
