@@ -145,6 +145,33 @@ def test_points_that_diverged_or_failed_are_left_out(array: xr.Dataset, tmp_path
     assert kept["drop_time"]["high"][4:6] == [17.0, 18.0]
 
 
+def test_numbers_rise_along_every_axis_whatever_their_order_in_the_plan(
+    array: xr.Dataset, tmp_path: Path
+) -> None:
+    mixed = array.isel(init_scale=[2, 0, 1], heads=[1, 0])
+    for words in (
+        {"x": "init_scale", "y": "heads", "color": "drops"},
+        {"x": "init_scale", "y": "drop_time", "at": {"drop": 1}, "color": "heads"},
+    ):
+        one, other = (draw(values, **words).axes[0] for values in (array, mixed))  # type: ignore[arg-type]
+        for line, again in zip(one.lines, other.lines, strict=True):
+            np.testing.assert_array_equal(line.get_xydata(), again.get_xydata())
+        for mesh, again in zip(one.collections, other.collections, strict=True):
+            np.testing.assert_array_equal(mesh.get_array(), again.get_array())
+    pages = [
+        page_data(write_sweep_page(values, tmp_path / "page.html")) for values in (array, mixed)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_ticks_whose_labels_would_touch_are_left_to_the_axis(array: xr.Dataset) -> None:
+    for labels, have_own in (([1, 39, 40], False), ([1, 20, 40], True), ([1, 4, 16], True)):
+        (axes,) = draw(
+            array.assign_coords(init_scale=labels), x="init_scale", y="drops", at={"heads": 2}
+        ).axes
+        assert (list(axes.get_xticks()) == labels) is have_own
+
+
 def test_a_field_that_tells_points_apart_stands_for_them() -> None:
     rates = [0.3, 0.1, 0.2]
     array = xr.Dataset(

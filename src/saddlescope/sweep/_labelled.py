@@ -73,12 +73,16 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
 
 
 def shown_in_pictures(array: xr.Dataset) -> xr.Dataset:
-    """What was kept, with NaN where a point diverged or failed.
+    """What was kept over rising numbers, with NaN where a point diverged or failed.
 
     The last loss of a run that diverged is that of its last record, often the one it started from.
     """
     kept = array.drop_vars([STATUS, REASON], errors="ignore")
-    return kept.where(array[STATUS] < Status.DIVERGED) if STATUS in array else kept
+    if STATUS in array:
+        kept = kept.where(array[STATUS] < Status.DIVERGED)
+    return kept.sortby(
+        [name for name, labels in kept.indexes.items() if labels.dtype.kind in "iuf"]
+    )
 
 
 def _check_files(path: Path, arrays: Iterable[str], columns: Iterable[str]) -> None:

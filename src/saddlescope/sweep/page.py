@@ -42,7 +42,9 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     ...     write_sweep_page(values.to_dataset(name="drops"), Path(folder) / "page.html").name
     'page.html'
     """
-    shown = {str(name): values for name, values in shown_in_pictures(array).items()}
+    status = _failures(array)
+    array = shown_in_pictures(array)
+    shown = {str(name): values for name, values in array.items()}
     numbers = sum(values.size for values in shown.values())
     if numbers > _MOST_NUMBERS:
         raise InvalidInput(
@@ -72,7 +74,7 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     return write_page(
         path,
         "Saddlescope: a sweep",
-        f"{sizes}{_failures(array)}",
+        f"{sizes}{status}",
         sections,
         style=_STYLE,
         script=script.read_text(encoding="utf-8"),

@@ -200,12 +200,20 @@ def _positions(axes: Axes, side: str, labels: AnyArray) -> FloatArray:
         getattr(axes, f"set_{side}ticks")(ticks, names, **turned)
         return ticks
     values = labels.astype(float)
-    if len(values) > 2 and _is_geometric(values):
+    is_logarithmic = len(values) > 2 and _is_geometric(values)
+    if is_logarithmic:
         getattr(axes, f"set_{side}scale")("log")
-    if len(values) <= _MOST_TICKS and (values == values.round()).all():
+    if (values == values.round()).all() and _have_room(
+        np.log(values) if is_logarithmic else values
+    ):
         getattr(axes, f"set_{side}ticks")(values, [f"{value:g}" for value in values], minor=False)
         getattr(axes, f"set_{side}ticks")([], minor=True)
     return values
+
+
+def _have_room(values: FloatArray) -> bool:
+    """Whether ticks at rising values are so far apart that their labels do not touch."""
+    return len(values) < 2 or float(np.diff(values).min()) * _MOST_TICKS > float(np.ptp(values))
 
 
 def _sides(part: xr.DataArray, x: str, y: str) -> list[tuple[str, AnyArray]]:
