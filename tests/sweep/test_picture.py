@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,7 @@ def test_values_that_are_missing_leave_gaps_and_no_warning(array: xr.Dataset) ->
         (axes,) = draw(gap, x="init_scale", y="drops", at={"heads": 2}).axes
         draw(gap, x="init_scale", y="heads", color="drops")
     assert np.isnan(axes.lines[0].get_ydata()).tolist() == [True, False, False]
+    assert axes.get_xlim()[0] < 0.01, "the axis is whole"
 
 
 def test_points_that_diverged_or_failed_are_left_out(array: xr.Dataset, tmp_path: Path) -> None:
@@ -170,6 +172,17 @@ def test_ticks_whose_labels_would_touch_are_left_to_the_axis(array: xr.Dataset) 
             array.assign_coords(init_scale=labels), x="init_scale", y="drops", at={"heads": 2}
         ).axes
         assert (list(axes.get_xticks()) == labels) is have_own
+
+
+def test_labels_within_a_decade_do_not_touch(array: xr.Dataset) -> None:
+    narrow = array.assign_coords(init_scale=[0.01, 0.0119, 0.0142])
+    drawing = draw(narrow, x="init_scale", y="drops", at={"heads": 2})
+    drawing.draw_without_rendering()
+    axis = drawing.axes[0].xaxis
+    boxes = [one.get_window_extent() for one in axis.get_ticklabels(which="both")]
+    seen = sorted((box.x0, box.x1) for box in boxes if box.width)
+    assert len(seen) > 2
+    assert all(one[1] < other[0] for one, other in pairwise(seen))
 
 
 def test_a_field_that_tells_points_apart_stands_for_them() -> None:

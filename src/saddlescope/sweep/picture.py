@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing.style import COLOURS, STYLE, Drawing
@@ -147,6 +148,8 @@ def _lines(
         for index, (label, colour) in enumerate(zip(labels, _colours(len(labels)), strict=True)):
             line = part if color is None else part.isel({color: index})
             _line(axes, line, positions, colour, label)
+        # All of the axis, also where the last points have not finished.
+        axes.dataLim.update_from_data_x(positions, ignore=False)
         if isinstance(_scale(every), LogNorm):
             axes.set_yscale("log")
         axes.set_title(title, fontsize=9)
@@ -203,6 +206,12 @@ def _positions(axes: Axes, side: str, labels: AnyArray) -> FloatArray:
     is_logarithmic = len(values) > 2 and _is_geometric(values)
     if is_logarithmic:
         getattr(axes, f"set_{side}scale")("log")
+        if values[-1] < 10 * values[0]:
+            # Within a decade matplotlib labels all of its parts, one over another.
+            axis = axes.xaxis if side == "x" else axes.yaxis
+            axis.set_major_locator(MaxNLocator(4))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
     if (values == values.round()).all() and _have_room(
         np.log(values) if is_logarithmic else values
     ):
