@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.collections import QuadMesh
-from tests.browser.conftest import browser  # noqa: F401
-from tests.browser.opened import OpenedPage
 
 import saddlescope as ss
 from saddlescope.sweep.page import write_sweep_page
@@ -75,33 +73,6 @@ def test_what_cannot_be_drawn_is_said(array: xr.Dataset) -> None:
     wide = array.isel(init_scale=[0] * 30)
     with pytest.raises(ss.InvalidInput, match="leaves 60 panels: fix an axis, at most 24"):
         draw(wide, x="heads", y="drop_time")
-
-
-def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
-    array: xr.Dataset,
-    tmp_path: Path,
-    browser: object,  # noqa: F811
-) -> None:
-    page = write_sweep_page(array, tmp_path / "page.html")
-    kept = page_data(page)["kept"]
-    assert kept["drops"]["mean"] == pytest.approx(
-        array["drops"].mean("seed").to_numpy().ravel(), 1e-5
-    )
-    opened = OpenedPage(browser, page.as_uri(), "light")  # type: ignore[arg-type]
-    assert opened.complaints == []
-    assert opened.requests == [page.as_uri()]
-    view = opened.page
-    chart = view.locator("#chart")
-    assert view.locator("#sliders input").count() == 1, "drop, which is neither side"
-    before = chart.evaluate("chart => chart.toDataURL()")
-    view.locator("#sliders input").fill("1")
-    assert view.locator("#sliders output").inner_text() == "2"
-    assert chart.evaluate("chart => chart.toDataURL()") != before
-    view.locator("#choices select").nth(2).select_option("")
-    assert view.locator("#sliders input").count() == 2
-    chart.hover()
-    assert re.fullmatch(r"init_scale = 0\.1: drop_time = [\d.]+", view.inner_text("#readout"))
-    opened.context.close()
 
 
 def test_a_page_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, array: xr.Dataset) -> None:
