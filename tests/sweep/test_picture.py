@@ -3,18 +3,18 @@
 import json
 import re
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.collections import QuadMesh
-from tests.browser.conftest import browser  # noqa: F401
-from tests.browser.opened import OpenedPage
 
 import saddlescope as ss
 from saddlescope.sweep.page import write_sweep_page
 from saddlescope.sweep.picture import draw
+from saddlescope.sweep.subjects import Status
 
 
 @pytest.fixture(scope="module")
@@ -75,51 +75,6 @@ def test_what_cannot_be_drawn_is_said(array: xr.Dataset) -> None:
         draw(wide, x="heads", y="drop_time")
 
 
-def test_the_page_holds_all_numbers_and_asks_nothing_of_anybody(
-    array: xr.Dataset,
-    tmp_path: Path,
-    browser: object,  # noqa: F811
-) -> None:
-    page = write_sweep_page(array, tmp_path / "page.html")
-    kept = page_data(page)["kept"]
-    assert kept["drops"]["mean"] == pytest.approx(
-        array["drops"].mean("seed").to_numpy().ravel(), 1e-5
-    )
-    opened = OpenedPage(browser, page.as_uri(), "light")  # type: ignore[arg-type]
-    assert opened.complaints == []
-    assert opened.requests == [page.as_uri()]
-    view = opened.page
-    chart = view.locator("#chart")
-    assert view.locator("#sliders input").count() == 1, "drop, which is neither side"
-    before = chart.evaluate("chart => chart.toDataURL()")
-    view.locator("#sliders input").fill("1")
-    assert view.locator("#sliders output").inner_text() == "2"
-    assert chart.evaluate("chart => chart.toDataURL()") != before
-    view.locator("#choices select").nth(2).select_option("")
-    assert view.locator("#sliders input").count() == 2
-    chart.hover()
-    assert re.fullmatch(r"init_scale = 0\.1: drop_time = [\d.]+", view.inner_text("#readout"))
-    opened.context.close()
-
-
-def test_values_that_were_added_behind_larger_ones_are_shown_in_order(tmp_path: Path) -> None:
-    grown = xr.Dataset(
-        {"drops": (("init_scale", "heads"), [[2.0, 5.0, 3.0], [20.0, 50.0, 30.0]])},
-        {"init_scale": [0.1, 0.01], "heads": [2, 5, 3]},
-    )
-    ordered = [[20.0, 2.0], [30.0, 3.0], [50.0, 5.0]]
-    axes, _ = draw(grown, x="init_scale", y="heads", color="drops").axes
-    (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
-    np.testing.assert_allclose(mesh.get_array(), ordered)
-    np.testing.assert_allclose(mesh.get_coordinates()[:, 0, 1], np.sqrt([8 / 3, 6, 15, 125 / 3]))
-    (axes,) = draw(grown, x="heads", y="drops", at={"init_scale": 0.1}).axes
-    assert axes.lines[0].get_xdata().tolist() == [2, 3, 5]
-    assert axes.lines[0].get_ydata().tolist() == [2, 3, 5]
-    page = page_data(write_sweep_page(grown, tmp_path / "page.html"))
-    assert page["axes"]["heads"] == [2, 3, 5]
-    assert page["kept"]["drops"]["mean"] == np.ravel(np.transpose(ordered)).tolist()
-
-
 def test_a_page_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, array: xr.Dataset) -> None:
     monkeypatch.setattr("saddlescope.sweep.page._MOST_NUMBERS", 10)
     with pytest.raises(ss.InvalidInput, match="a page holds 10: keep less"):
@@ -143,6 +98,62 @@ def test_values_that_are_missing_leave_gaps_and_no_warning(array: xr.Dataset) ->
         (axes,) = draw(gap, x="init_scale", y="drops", at={"heads": 2}).axes
         draw(gap, x="init_scale", y="heads", color="drops")
     assert np.isnan(axes.lines[0].get_ydata()).tolist() == [True, False, False]
+    assert axes.get_xlim()[0] < 0.01, "the axis is whole"
+
+
+def test_points_that_diverged_or_failed_are_left_out(array: xr.Dataset, tmp_path: Path) -> None:
+    lost = array["status"].copy()
+    lost[0, 0], lost[1, 0, 1] = Status.DIVERGED, Status.FAILED
+    array = array.assign(status=lost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (axes,) = draw(array, x="init_scale", y="drop_time", at={"heads": 2, "drop": 2}).axes
+        drawing = draw(array, x="init_scale", y="heads", color="drops")
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [np.nan, 16.0, 28.0])
+    (mesh,) = [one for one in drawing.axes[0].collections if isinstance(one, QuadMesh)]
+    assert np.ma.getmaskarray(mesh.get_array()).tolist() == [[True, False, False], [False] * 3]
+    kept = page_data(write_sweep_page(array, tmp_path / "page.html"))["kept"]
+    assert kept["drops"]["mean"][0] is None
+    assert kept["drop_time"]["low"][4:6] == [13.0, 14.0]
+    assert kept["drop_time"]["high"][4:6] == [17.0, 18.0]
+
+
+def test_numbers_rise_along_every_axis_whatever_their_order_in_the_plan(
+    array: xr.Dataset, tmp_path: Path
+) -> None:
+    mixed = array.isel(init_scale=[2, 0, 1], heads=[1, 0])
+    for words in (
+        {"x": "init_scale", "y": "heads", "color": "drops"},
+        {"x": "init_scale", "y": "drop_time", "at": {"drop": 1}, "color": "heads"},
+    ):
+        one, other = (draw(values, **words).axes[0] for values in (array, mixed))  # type: ignore[arg-type]
+        for line, again in zip(one.lines, other.lines, strict=True):
+            np.testing.assert_array_equal(line.get_xydata(), again.get_xydata())
+        for mesh, again in zip(one.collections, other.collections, strict=True):
+            np.testing.assert_array_equal(mesh.get_array(), again.get_array())
+    pages = [
+        page_data(write_sweep_page(values, tmp_path / "page.html")) for values in (array, mixed)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_ticks_whose_labels_would_touch_are_left_to_the_axis(array: xr.Dataset) -> None:
+    for labels, have_own in (([1, 39, 40], False), ([1, 20, 40], True), ([1, 4, 16], True)):
+        (axes,) = draw(
+            array.assign_coords(init_scale=labels), x="init_scale", y="drops", at={"heads": 2}
+        ).axes
+        assert (list(axes.get_xticks()) == labels) is have_own
+
+
+def test_labels_within_a_decade_do_not_touch(array: xr.Dataset) -> None:
+    narrow = array.assign_coords(init_scale=[0.01, 0.0119, 0.0142])
+    drawing = draw(narrow, x="init_scale", y="drops", at={"heads": 2})
+    drawing.draw_without_rendering()
+    axis = drawing.axes[0].xaxis
+    boxes = [one.get_window_extent() for one in axis.get_ticklabels(which="both")]
+    seen = sorted((box.x0, box.x1) for box in boxes if box.width)
+    assert len(seen) > 2
+    assert all(one[1] < other[0] for one, other in pairwise(seen))
 
 
 def test_a_field_that_tells_points_apart_stands_for_them() -> None:

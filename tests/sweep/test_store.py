@@ -26,6 +26,7 @@ from saddlescope.sweep._job import SweepJob
 from saddlescope.sweep.kernel import Batch, BatchResult
 from saddlescope.sweep.pools import AbstractPool, Workers
 from saddlescope.sweep.store import working_store
+from saddlescope.sweep.subjects import Status
 
 Batches = Callable[[], list[int]]
 
@@ -294,6 +295,15 @@ def test_nothing_but_axes_may_grow(copied: Path) -> None:
     ):
         with pytest.raises(ss.InvalidInput, match=said):
             make_sweep(**changes).run(copied, workers=0, extend=True)
+
+
+def test_seeds_are_added_as_an_axis(copied: Path) -> None:
+    axes = {"init_scale": [0.05, 0.1, 0.2], "context_length": [10, 31]}
+    with pytest.raises(ss.InvalidInput, match="seeds = 3: must stay 2: seeds are added as an axis"):
+        ss.Sweep(BASE.replace(seeds=3), **axes).run(copied, workers=0, extend=True)
+    array = make_sweep(seeds=[0, 1, 2]).run(copied, workers=0, extend=True)
+    assert array["seed"].to_numpy().tolist() == [0, 1, 2]
+    assert (array["status"] == Status.FINISHED).all()
 
 
 def test_a_second_client_is_refused(copied: Path) -> None:

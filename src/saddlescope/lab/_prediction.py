@@ -96,9 +96,11 @@ def law_of_first_drop(setting: Setting) -> tuple[Values, Arrays]:
         law = _law(setting)
     except TheoryDoesNotApply as reason:
         return {"reason": str(reason)}, {}
+    median = float(law.quantiles([0.5])[0])
+    if median <= 0:
+        return {"reason": "for starts as large as these the law puts the drop before t = 0"}, {}
     ends = law.quantiles(list(_LAW_ENDS))
     times = np.linspace(max(float(ends[0]), 0.0), float(ends[1]), _LAW_POINTS)
-    median = float(law.quantiles([0.5])[0])
     arrays = {"time": times, "density": _density(law, times), "survival": law.survival(times)}
     model, task = setting.model, setting.task
     starts = setting.init.ensemble(model, task, np.array(setting.seeds))

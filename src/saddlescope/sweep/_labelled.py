@@ -72,14 +72,17 @@ def labelled(path: Path, manifest: Manifest) -> xr.Dataset:
     return dataset.assign_attrs(plan=json.dumps(manifest.plans[-1]), digest=manifest.digest)
 
 
-def ascending(array: xr.Dataset) -> xr.Dataset:
-    """The array with the numbers along each axis in ascending order, whatever that of its plan.
+def shown_in_pictures(array: xr.Dataset) -> xr.Dataset:
+    """What was kept over rising numbers, with NaN where a point diverged or failed.
 
-    A store that was extended has its new values behind the old ones, and cells and lines between
-    neighbours would lie over each other.
+    The last loss of a run that diverged is that of its last record, often the one it started from.
     """
-    labels = {name: array[name] for name in array.dims if name in array.coords}
-    return array.sortby([name for name, values in labels.items() if values.dtype.kind in "biuf"])
+    kept = array.drop_vars([STATUS, REASON], errors="ignore")
+    if STATUS in array:
+        kept = kept.where(array[STATUS] < Status.DIVERGED)
+    return kept.sortby(
+        [name for name, labels in kept.indexes.items() if labels.dtype.kind in "iuf"]
+    )
 
 
 def _check_files(path: Path, arrays: Iterable[str], columns: Iterable[str]) -> None:

@@ -13,13 +13,12 @@ import xarray as xr
 from saddlescope.checks import AnyArray
 from saddlescope.errors import InvalidInput
 from saddlescope.report import Section, write_page
-from saddlescope.sweep._labelled import ascending
+from saddlescope.sweep._labelled import shown_in_pictures
 from saddlescope.sweep.plan import POINT, SEED
 from saddlescope.sweep.subjects import Status
 
 # More numbers than this would keep a browser waiting.
 _MOST_NUMBERS = 2_000_000
-_HIDDEN = ("status", "reason")
 _STYLE = """
 .controls { display: flex; flex-wrap: wrap; gap: .5rem 1.4rem; align-items: end; margin: 1rem 0; }
 .controls label { display: grid; gap: .15rem; font-size: .85rem; color: var(--faint); }
@@ -35,14 +34,17 @@ _STYLE = """
 def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     """Write the page of a sweep's labelled array, with the mean and the range over seeds.
 
+    Points that diverged or failed are left out.
+
     >>> import tempfile
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_sweep_page(values.to_dataset(name="drops"), Path(folder) / "page.html").name
     'page.html'
     """
-    array = ascending(array)
-    shown = {str(name): array[name] for name in array.data_vars if name not in _HIDDEN}
+    status = _failures(array)
+    array = shown_in_pictures(array)
+    shown = {str(name): values for name, values in array.items()}
     numbers = sum(values.size for values in shown.values())
     if numbers > _MOST_NUMBERS:
         raise InvalidInput(
@@ -72,7 +74,7 @@ def write_sweep_page(array: xr.Dataset, path: str | Path) -> Path:
     return write_page(
         path,
         "Saddlescope: a sweep",
-        f"{sizes}{_failures(array)}",
+        f"{sizes}{status}",
         sections,
         style=_STYLE,
         script=script.read_text(encoding="utf-8"),

@@ -10,11 +10,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from saddlescope.checks import AnyArray, FloatArray
 from saddlescope.drawing.style import COLOURS, STYLE, Drawing
 from saddlescope.errors import InvalidInput
-from saddlescope.sweep._labelled import ascending
+from saddlescope.sweep._labelled import shown_in_pictures
 from saddlescope.sweep.plan import POINT, SEED
 
 _MOST_PANELS = 24
@@ -22,7 +23,6 @@ _SPREAD = (0.1, 0.9)
 _MOST_TICKS = 12
 # Values whose largest is more than this many times their smallest are shown by their logarithm.
 _LOGARITHMIC = 50.0
-_HIDDEN = ("status", "reason")
 
 
 def draw(
@@ -38,18 +38,18 @@ def draw(
     With an axis as `y`, a heat map of `color`, averaged over seeds; with something kept as `y`,
     lines over `x`: the median over seeds and a band from the 10th to the 90th percentile, one
     colour for each value of the axis `color`. Axes that are not named become small multiples; `at`
-    fixes some. A zipped or random field with distinct values can stand for the axis `point`.
-    Numbers are drawn in ascending order, whatever their order in the plan.
+    fixes some. A zipped or random field with distinct values can stand for the axis `point`. Points
+    that diverged or failed are left out.
 
     >>> values = xr.DataArray(np.ones((2, 3)), {"heads": [1, 2], "init_scale": [.1, .2, .3]})
     >>> len(draw(values.to_dataset(name="drops"), x="init_scale", y="heads", color="drops").axes)
     2
     """
-    array = ascending(_along_point(array, x, y, color))
+    array = _along_point(shown_in_pictures(array), x, y, color)
     is_map = y in array.dims
     shown = color if is_map else y
-    if shown is None or shown not in array.data_vars or shown in _HIDDEN:
-        known = ", ".join(str(name) for name in array.data_vars if name not in _HIDDEN)
+    if shown is None or shown not in array.data_vars:
+        known = ", ".join(map(str, array.data_vars))
         if is_map:
             raise InvalidInput("color", shown, f"must be something kept: {known}")
         known += f"; or an axis: {', '.join(map(str, array.dims))}"
@@ -148,6 +148,8 @@ def _lines(
         for index, (label, colour) in enumerate(zip(labels, _colours(len(labels)), strict=True)):
             line = part if color is None else part.isel({color: index})
             _line(axes, line, positions, colour, label)
+        # All of the axis, also where the last points have not finished.
+        axes.dataLim.update_from_data_x(positions, ignore=False)
         if isinstance(_scale(every), LogNorm):
             axes.set_yscale("log")
         axes.set_title(title, fontsize=9)
@@ -201,12 +203,26 @@ def _positions(axes: Axes, side: str, labels: AnyArray) -> FloatArray:
         getattr(axes, f"set_{side}ticks")(ticks, names, **turned)
         return ticks
     values = labels.astype(float)
-    if len(values) > 2 and _is_geometric(values):
+    is_logarithmic = len(values) > 2 and _is_geometric(values)
+    if is_logarithmic:
         getattr(axes, f"set_{side}scale")("log")
-    if len(values) <= _MOST_TICKS and (values == values.round()).all():
+        if values[-1] < 10 * values[0]:
+            # Within a decade matplotlib labels all of its parts, one over another.
+            axis = axes.xaxis if side == "x" else axes.yaxis
+            axis.set_major_locator(MaxNLocator(4))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
+    if (values == values.round()).all() and _have_room(
+        np.log(values) if is_logarithmic else values
+    ):
         getattr(axes, f"set_{side}ticks")(values, [f"{value:g}" for value in values], minor=False)
         getattr(axes, f"set_{side}ticks")([], minor=True)
     return values
+
+
+def _have_room(values: FloatArray) -> bool:
+    """Whether ticks at rising values are so far apart that their labels do not touch."""
+    return len(values) < 2 or float(np.diff(values).min()) * _MOST_TICKS > float(np.ptp(values))
 
 
 def _sides(part: xr.DataArray, x: str, y: str) -> list[tuple[str, AnyArray]]:

@@ -164,6 +164,12 @@ def _smaller(plan: Plan, before: object) -> Plan:
     assert isinstance(before, dict)
     now = plan.to_dict()
     rest = [name for name in now if name not in ("axes", "draws") and now[name] != before[name]]
+    then, here = before["base"], now["base"]
+    assert isinstance(then, dict)
+    assert isinstance(here, dict)
+    if rest == ["base"] and {**here, "seeds": then["seeds"]} == then:
+        said = f"must stay {then['seeds']}: seeds are added as an axis"
+        raise InvalidInput("base.seeds", here["seeds"], said)
     if rest:
         changed = list(differences({n: before[n] for n in rest}, {n: now[n] for n in rest}))
         raise InvalidInput("extend", rest[0], f"only axes may grow: {'; '.join(changed)}")

@@ -143,6 +143,7 @@ def test_what_a_refused_request_cancelled_comes_all_the_same(page: Page) -> None
         ("heads=abc", "model.heads = 'abc': the lab takes a whole number from 1 to 9"),
         ("spectrum=", "task.spectrum[0] = '': the lab takes a number from 0.001 to 10"),
         ("share=abc", "task.share = 'abc': the lab takes a number from 0 to 1"),
+        ("task=nonsense", "task.kind = 'nonsense': the lab takes in_context_regression, task_pool"),
         ("batch_size=4", "setting.batch_size = 4: unknown field"),
         ("spectrum=" + "0.1," * 20_000, "the setting is too long"),
     ],

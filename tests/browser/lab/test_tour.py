@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
+from tests.browser.lab.shown import settle
+from tests.browser.opened import OpenedPage
 
 import saddlescope as ss
+from saddlescope.lab.server import Lab
 
 
 def test_the_tour_sets_the_controls_and_points(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +47,29 @@ def test_the_tour_sets_the_controls_and_points(page: Page, monkeypatch: pytest.M
     ):
         assert field in address.split("&")
     assert page.locator("#tour").is_hidden()
+
+
+def test_on_a_phone_words_and_view_are_seen_together_after_the_setting_was_open(
+    browser: Browser, lab: Lab
+) -> None:
+    visit = OpenedPage(browser, lab.address, "light", width=390)
+    page = visit.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    settle(page)
+    page.click("#setting > summary")
+    page.evaluate("lab.tour.goTo(3)")
+    settle(page)
+    # The page scrolls smoothly, until the view is above what stays at the bottom.
+    page.wait_for_function(
+        """() => {
+            const box = (name) => document.querySelector(name).getBoundingClientRect();
+            return box(".view.shown").bottom <= box("footer").top;
+        }"""
+    )
+    header, tour, view = page.evaluate(
+        """["header", "#tour", ".view.shown"].map(
+            (name) => document.querySelector(name).getBoundingClientRect())"""
+    )
+    assert header["bottom"] <= tour["top"] + 1
+    assert tour["bottom"] <= view["top"]
+    visit.context.close()

@@ -173,7 +173,7 @@ def test_where_there_is_no_law_it_says_why(page: Page, change: dict[str, Any], r
 
 def test_the_law_of_small_starts_says_so_of_large_ones(page: Page) -> None:
     assert page.inner_text("#view-law .note").startswith("over random starts; median")
-    page.evaluate("lab.change({ init_scale: 3 })")
+    page.evaluate("lab.change({ init_scale: 1 })")
     settle(page)
     assert page.inner_text("#view-law .note").startswith("for small starts, unlike these; median")
 
@@ -338,6 +338,26 @@ def test_on_a_phone_the_loss_stays_in_sight_while_a_control_is_moved(
         edges = [header["bottom"], loss["top"], loss["bottom"], moved["top"], moved["bottom"]]
         edges.append(footer["top"])
         assert (np.diff(edges) > -1).all()
+    visit.context.close()
+
+
+def test_a_loss_far_above_the_levels_is_in_sight(page: Page) -> None:
+    page.evaluate("lab.change({ init_scale: 10, learning_rate: 8 })")
+    settle(page)
+    lowest = known(page, "Math.min(...known.seeds.map((_, seed) => known.loss(seed)[0]))")
+    assert lowest > 20 * known(page, "known.levels[0]")
+    assert page.evaluate("lab.cards.cards.get('loss').picture.y.high") >= lowest
+
+
+def test_a_page_without_a_run_says_so_in_every_view(browser: Browser, lab: Lab) -> None:
+    visit = OpenedPage(browser, lab.address.partition("#")[0] + "#heads=40", "light", width=1280)
+    visit.page.wait_for_selector("#status.refused")
+    views = visit.page.locator(".view:visible")
+    assert views.locator(".silent").all_inner_texts() == ["No run yet."] * (len(VIEWS) - 1)
+    assert not visit.page.locator(".view details:visible").count()
+    visit.page.evaluate("lab.change({ heads: 3, steps: 2000 })")
+    settle(visit.page)
+    assert "No run yet." not in views.locator(".silent:visible").all_inner_texts()
     visit.context.close()
 
 

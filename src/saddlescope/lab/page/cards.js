@@ -46,6 +46,10 @@ class Card {
     this.silent = make("p", "silent");
     this.legend = make("figcaption", "legend");
     this.element.append(top, this.note, this.stage, this.silent, this.legend);
+    // Until there is a run: it may be compiled first, or the setting in the address be refused.
+    this.silent.textContent = "No run yet.";
+    this.stage.hidden = this.legend.hidden = this.takeAway.hidden = true;
+    this.element.hidden = Boolean(view.isShown && !view.isShown(known));
     this.renderer = view.kind === "chart"
       ? new Chart(this.stage, STILL.has(view.id) ? null : seek) : new Sheet(this.stage);
     new ResizeObserver(() => { if (this.picture) this.show(); }).observe(this.stage);

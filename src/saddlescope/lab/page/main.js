@@ -34,7 +34,7 @@ class Lab {
     const shell = this.isSaved ? () => kept.shell : async () => (await fetch("self-contained")).text();
     offerTakeAway(this, shell, (words, isRefused) => this.say(words, isRefused));
     this.watchSizes();
-    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
+    this.foldSettingOnPhone();
     if (this.isSaved) this.openKept(kept);
     else this.connect();
   }
@@ -66,6 +66,10 @@ class Lab {
     this.playhead.goTo(kept.place);
     document.querySelector(".resample").hidden = true;
     this.say("a saved run: the playhead moves, the setting is fixed");
+  }
+
+  foldSettingOnPhone() {
+    if (matchMedia("(max-width: 820px)").matches) document.getElementById("setting").open = false;
   }
 
   /** Heights that the style sheet needs: what is scrolled to must not lie under what stays. */

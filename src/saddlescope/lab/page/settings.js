@@ -14,6 +14,8 @@ export const DEFAULT = Object.freeze({
 const WITHOUT_CONTROL = { blocks: "model", points: "record", rtol: "method", atol: "method",
                           solver: "method" };
 
+const TASKS = ["in_context_regression", "task_pool"];
+
 /** A repeated task needs all blocks, and Gaussian inputs without noise. */
 export const isMixed = (state) => state.share !== 0;
 
@@ -45,7 +47,8 @@ export function toSetting(state) {
                     seeds: state.seeds };
   // The server refuses by name what it does not know.
   for (const [name, value] of Object.entries(state.others ?? {}))
-    (setting[WITHOUT_CONTROL[name]] ?? setting)[name] = value;
+    if (name === "task") task.kind = value;
+    else (setting[WITHOUT_CONTROL[name]] ?? setting)[name] = value;
   return setting;
 }
 
@@ -63,7 +66,7 @@ export function fromAddress(fragment) {
     Object.assign(state, { share: 1, others: { blocks: "reduced" } });
   for (const [name, text] of given) {
     // Whether a task is repeated is in its share.
-    if (name === "task") continue;
+    if (name === "task" && TASKS.includes(text)) continue;
     if (name === "spectrum" || (name === "seeds" && text.includes(","))) state[name] = numbers(text);
     else if (!Object.hasOwn(DEFAULT, name)) state.others[name] = numberOrText(text);
     else state[name] = typeof DEFAULT[name] === "number" ? numberOrText(text) : text;

@@ -47,6 +47,8 @@ export class Tour {
     const { title, text, set, view, place } = STOPS[number];
     this.lab.change({ ...structuredClone(DEFAULT), ...structuredClone(set) },
                     { share: place === undefined ? 1 : place });
+    // The open setting would lie between the words and the view that they are about.
+    this.lab.foldSettingOnPhone();
     this.panel.innerHTML = "";
     const heading = document.createElement("h2");
     heading.textContent = title;

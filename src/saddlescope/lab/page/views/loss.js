@@ -76,9 +76,16 @@ function legend(known) {
   return entries;
 }
 
-/** The largest loss that is worth its room: a seed that diverges does not flatten the others. */
+/**
+ * The largest loss that is worth its room: a seed that diverges does not flatten the others, and
+ * where all are far above the levels the lowest is seen.
+ */
 function finiteMax(known) {
-  let top = 0;
-  known.seeds.forEach((_, seed) => { top = Math.max(top, known.loss(seed)[0] || 0); });
-  return Math.min(top, 20 * (known.prediction?.plateau_losses?.[0] ?? top));
+  let top = 0, lowest = Infinity;
+  known.seeds.forEach((_, seed) => {
+    const loss = known.loss(seed);
+    top = Math.max(top, loss[0] || 0);
+    for (const value of loss) if (value < lowest) lowest = value;
+  });
+  return Math.min(top, Math.max(20 * (known.prediction?.plateau_losses?.[0] ?? top), lowest));
 }
