@@ -77,6 +77,9 @@ def predicted(setting: Setting) -> tuple[Values, Arrays]:
             "drop": modes.drop,
             "rise_time": modes.rise_time,
             "basis": modes.basis,
+            # The mean squares of what W multiplies: it answers βᵀW x_q.
+            "summary_power": modes.summary,
+            "query_power": modes.query_eigenvalues,
         }
         values["path"] = visited_in_turn(modes) if separate else None
     except TheoryDoesNotApply as reason:

@@ -38,11 +38,35 @@ def test_crossings_and_the_nearest_fixed_point(page: Page, run: ss.Trajectory) -
     measured = run.summary()["drop_time"].to_numpy()[:, 0]
     # Records are five steps apart, and the page goes straight between them.
     np.testing.assert_allclose(times, measured, rtol=0.01)
-    near = known(page, "known.nearest().point.subset")
-    points = ss.theory.fixed_points(SETTING.task)
-    final = run.dataset["effective_map"].to_numpy()[0, -1]
-    distances = [float(np.linalg.norm(final - point.effective_map)) for point in points]
-    assert tuple(near) == points[int(np.argmin(distances))].subset
+    prompts = SETTING.task.sample(100_000, seed=1)  # type: ignore[attr-defined]
+    points, maps = ss.theory.fixed_points(SETTING.task), run.dataset["effective_map"].to_numpy()
+    for place in (100, 200, -1):
+        near = known(page, f"known.nearest({place % maps.shape[1]})")
+        squares = [
+            np.einsum(
+                "pa,ab,pb->p", prompts.summary, maps[0, place] - point.effective_map, prompts.query
+            )
+            ** 2
+            for point in points
+        ]
+        best = min(squares, key=np.mean)
+        error = best.std() / np.sqrt(len(best))
+        assert tuple(near["point"]["subset"]) == points[int(np.argmin(np.mean(squares, 1)))].subset
+        assert abs(near["distance"] ** 2 - best.mean()) < 5 * error + 1e-12
+
+
+def test_a_run_at_the_lowest_level_is_nearest_to_a_point_of_that_level(page: Page) -> None:
+    # Of weak eigenvectors the map is large, and hardly anything of the answers.
+    page.evaluate(
+        """lab.change({ model: "merged", heads: 3, spectrum: [.6, .003], steps: 3000,
+                        spacing: "linear" })"""
+    )
+    settle(page)
+    near = known(page, "known.nearest()")
+    loss = known(page, "known.loss(0).at(-1)")
+    assert near["distance"] < 0.1
+    assert near["point"]["loss"] == pytest.approx(loss, rel=0.1)
+    assert near["point"]["subset"] != []
 
 
 def test_which_algorithm_it_runs_is_what_the_api_says(page: Page, run: ss.Trajectory) -> None:

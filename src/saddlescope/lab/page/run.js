@@ -78,27 +78,28 @@ export class Known {
     return null;
   }
 
-  /** The fixed point nearest to an effective map, in the Frobenius norm. */
+  /**
+   * The fixed point whose answers are nearest to the run's, and the root of the mean square of what
+   * they differ by: in the eigenbasis the entries of W, times those of β and x_q, do not correlate.
+   */
   nearest(place = this.now) {
     if (!this.theory?.points.length || !this.has("effective_map")) return null;
-    const { points, arrays } = this.theory, { basis } = arrays, amplitude = arrays.amplitude?.data;
+    const { amplitude, basis, query_power, summary_power } = this.theory.arrays;
     if (!amplitude) return null;
-    const maps = this.array("effective_map"), { data } = maps, size = amplitude.length;
-    const begin = maps.offset(this.seed, place), vectors = basis.data;
-    const own = new Float64Array(size);
+    const maps = this.array("effective_map"), size = amplitude.data.length;
+    const own = inBasis(basis.data, maps.data, maps.offset(this.seed, place), size);
+    const power = (a, b) => summary_power.data[a] * query_power.data[b];
     let whole = 0;
     for (let a = 0; a < size; a++)
-      for (let b = 0; b < size; b++) {
-        const value = data[begin + a * size + b];
-        whole += value * value;
-        for (let d = 0; d < size; d++)
-          own[d] += vectors[a * size + d] * value * vectors[b * size + d];
-      }
+      for (let b = 0; b < size; b++) whole += power(a, b) * own[a * size + b] ** 2;
     if (!Number.isFinite(whole)) return null;
     let best = null;
-    for (const point of points) {
+    for (const point of this.theory.points) {
       let square = whole;
-      for (const d of point.subset) square += amplitude[d] * (amplitude[d] - 2 * own[d]);
+      for (const d of point.subset) {
+        const learned = amplitude.data[d];
+        square += power(d, d) * learned * (learned - 2 * own[d * size + d]);
+      }
       if (best === null || square < best.square) best = { point, square };
     }
     return { point: best.point, distance: Math.sqrt(Math.max(best.square, 0)) };
@@ -156,4 +157,18 @@ export class Known {
       });
     });
   }
+}
+
+/** UᵀWU, the rows of W beginning at a place of an array. */
+function inBasis(vectors, data, begin, size) {
+  const half = new Float64Array(size * size), whole = new Float64Array(size * size);
+  for (let a = 0; a < size; a++)
+    for (let b = 0; b < size; b++)
+      for (let d = 0; d < size; d++)
+        half[a * size + d] += data[begin + a * size + b] * vectors[b * size + d];
+  for (let a = 0; a < size; a++)
+    for (let c = 0; c < size; c++)
+      for (let d = 0; d < size; d++)
+        whole[c * size + d] += vectors[a * size + c] * half[a * size + d];
+  return whole;
 }

@@ -10,13 +10,15 @@ export const subsetName = (subset) => (subset.length ? `{${subset.map(eigenvecto
 export default {
   id: "map",
   title: "Effective map",
-  help: "The effective map W at the playhead beside that of the nearest fixed point",
+  help: "The effective map W at the playhead beside that of the fixed point whose answers are nearest",
   kind: "sheet",
 
   note(known) {
     const near = known.nearest();
     return near ? `${brief(near.distance)} away from ${subsetName(near.point.subset)}` : "";
   },
+
+  detail: () => "The distance is the root mean square of what their answers differ by.",
 
   describe(known) {
     if (!known.has("effective_map")) return { silent: WAITING };
