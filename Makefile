@@ -35,6 +35,8 @@ lint: $(FULL) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	# Undefined names where mypy does not look; in src the shapes of arrays look like some.
+	$(BIN)/ruff check --select F821 benchmarks docs examples tests
 	$(BIN)/lint-imports
 
 bench: $(FULL) ## Measure speed, and print it as a table

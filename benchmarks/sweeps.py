@@ -184,7 +184,7 @@ def _client_costs(sweep: ss.Sweep, client: Client, store: Path) -> _ClientCosts:
     began = time.perf_counter()
     client.gather(client.map(abs, range(EMPTY), pure=False))
     tasks = EMPTY / (time.perf_counter() - began)
-    return _ClientCosts(planned / sweep.plan.rows, made + written, size / batches.rows, tasks)
+    return _ClientCosts(planned / sweep.plan.rows, made + written, size / sweep.plan.rows, tasks)
 
 
 def _on_paper(batches: Batches, rate: float, costs: _ClientCosts) -> Row:
