@@ -10,7 +10,7 @@ from pathlib import Path
 from saddlescope.errors import InvalidInput
 
 _ROOT = Path("/")
-# Less than this is not looked for: JAX alone takes ten times as much, and a look a millisecond.
+# Less than this is not looked for: JAX alone takes ten times as much, and each look time, .3 ms.
 _SMALL = 2**25
 # The limit on a control group's memory, what it uses, and what of that could be given up; in its
 # version 2, and in version 1, where memory has groups of its own.
